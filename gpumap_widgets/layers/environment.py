@@ -1,0 +1,34 @@
+"""Environment variables set for a process: the plainest layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..certainty import Certainty
+from ..frozen import FrozenDict
+from ..mapping import Message, Step
+from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
+from ..topology import Topology
+from .base import LayerRow, View
+
+_SOURCE = "POSIX environ; both variables are read once, at cuInit, in no order of their own"
+
+
+def apply(view: View, options: Mapping[str, Any], topology: Topology) -> tuple[tuple[View, ...], tuple[Step, ...]]:
+    """Set the variables in ``options["set"]``."""
+    changes: Mapping[str, str] = options.get("set", FrozenDict())
+    steps = tuple(
+        Step(
+            "environment",
+            Message("step.set" if value else "step.set-empty", FrozenDict({"name": name, "value": value})),
+            Certainty.CERTAIN,
+            _SOURCE,
+        )
+        for name, value in changes.items()
+        if name in (CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES)
+    )
+    return (view.with_env(changes),), steps
+
+
+ENVIRONMENT_ROW = LayerRow(apply, _SOURCE)

@@ -1,0 +1,263 @@
+"""The results: what was foretold, what was seen, and how the two compare. All frozen values.
+
+Explanations are data: a step or a finding names a key and its fields, `texts` turns it into a sentence in the
+reader's language, views print it. They are made when somebody asks, so that a prediction alone stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from .certainty import Certainty
+from .device_order import DeviceOrder
+from .frozen import FrozenDict
+from .scenario import Scenario
+from .texts import say
+from .topology import Gpu, MigInstance
+from .visible_devices import Reading
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence as a key and its fields."""
+
+    key: str
+    fields: Mapping[str, Any] = field(default_factory=FrozenDict)
+
+    def text(self, lang: str = "en") -> str:
+        """The sentence in a language (``en``)."""
+        return say(self.key, lang, **self.fields)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+class Device(NamedTuple):
+    """One CUDA device of a process."""
+
+    ordinal: int
+    """The i of ``cuda:i``."""
+    gpu: Gpu
+    mig: MigInstance | None
+    """The MIG slice, None for a whole GPU."""
+    certainty: Certainty
+    """How sure it is that this ordinal is this GPU."""
+    position: int
+    """Where ``gpu`` stands in ``topology.gpus``."""
+    place: int
+    """Where it stands in CUDA's order, before the list."""
+    token: int | None
+    """Which token of the list named it; None when the variable is unset."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one process sees."""
+
+    devices: tuple[Device, ...]
+    """By ordinal."""
+    env: Mapping[str, str]
+    """The GPU and rank variables that it has."""
+    accessible: tuple[int, ...]
+    """Positions in ``topology.gpus`` that containers and cgroups leave and the driver can open."""
+    order: DeviceOrder
+    reading: Reading
+    certainty: Certainty
+    """Of the least certain edge, or of the reading that cut or emptied the list."""
+    visible: tuple[int | None, ...]
+    """Host NVML indices left by containers and cgroups."""
+    rank: int | None = None
+    local_rank: int | None = None
+    chosen: tuple[int, ...] | None = None
+    """Ordinals that the launcher's convention makes it use; None where nothing chooses."""
+
+    @property
+    def nvml_indices(self) -> tuple[int | None, ...]:
+        """Host NVML index behind cuda:0, cuda:1, …; None in a place whose NVML index is not known."""
+        return tuple(device.gpu.nvml_index for device in self.devices)
+
+    @property
+    def uses(self) -> tuple[int, ...]:
+        """Ordinals that it uses by its launcher's convention; all of them where nothing chooses."""
+        return self.chosen if self.chosen is not None else tuple(range(len(self.devices)))
+
+    @cached_property
+    def hidden(self) -> tuple[int, ...]:
+        """Positions of the GPUs of the machine that this process cannot reach."""
+        shown = {device.position for device in self.devices}
+        return tuple(i for i in self.order.places if i not in shown)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one layer did to which value, and why."""
+
+    stage: str
+    """``machine``, ``environment``, ``order``, ``list`` or ``numbering``."""
+    message: Message
+    certainty: Certainty
+    source: str
+    """What backs it."""
+    token: int | None = None
+    """The token of the list that it speaks of."""
+    position: int | None = None
+    """The GPU that it speaks of, as a position in ``topology.gpus``."""
+
+    def __str__(self) -> str:
+        return self.message.text()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something worth saying about a scenario."""
+
+    code: str
+    severity: str
+    """``error`` (not what anybody wants), ``warning`` (probably not what was meant), ``info``."""
+    said: Message
+    fix: Message | None
+    source: str
+
+    @property
+    def message(self) -> str:
+        """What is wrong, in one sentence about this scenario."""
+        return self.said.text()
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do or type instead; None where there is nothing to do."""
+        return self.fix.text() if self.fix else None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the driver will do with a scenario, and how sure that is."""
+
+    scenario: Scenario
+    processes: tuple[Process, ...]
+    certainty: Certainty
+    error: str | None = None
+    """What the launcher or the runtime would refuse; None when it starts."""
+    _explain: Callable[[Prediction], tuple[Step, ...]] = field(default=lambda _: (), repr=False, compare=False)
+    _diagnose: Callable[[Prediction], tuple[Finding, ...]] = field(default=lambda _: (), repr=False, compare=False)
+
+    @property
+    def nvml_indices(self) -> tuple[int | None, ...]:
+        """Host NVML index behind cuda:0, cuda:1, … of the first process; () when nothing is visible."""
+        return self.processes[0].nvml_indices if self.processes else ()
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """What each layer did to which value, and why, outermost first."""
+        return self._explain(self)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is worth saying, most harmful first."""
+        return self._diagnose(self)
+
+    def __str__(self) -> str:
+        from .views.text import prediction_text
+
+        return prediction_text(self)
+
+    def _repr_html_(self) -> str:
+        from .views.html import prediction_html
+
+        return prediction_html(self)
+
+    def to_frame(self) -> Any:
+        """pandas: a row for every (process, ordinal) and, with no ordinal, for every hidden GPU."""
+        from .views.frames import prediction_frame
+
+        return prediction_frame(self)
+
+
+# --- what the hardware said ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ObservedDevice:
+    """One CUDA device as a witness reported it. None where it does not tell."""
+
+    ordinal: int
+    uuid: str | None
+    """Without prefix, lower case: the form in which torch prints it."""
+    name: str | None
+    pci_bus_id: str | None
+    memory_mib: int | None
+    compute_capability: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What real torch, in a process of its own, said about a scenario."""
+
+    devices: tuple[ObservedDevice, ...] = ()
+    problem: Message | None = None
+    """Why there is no answer; None when there is one (no device at all is an answer)."""
+    env: Mapping[str, str] = field(default_factory=FrozenDict)
+    """The GPU variables as read back from inside the process."""
+    wanted_env: Mapping[str, str] = field(default_factory=FrozenDict)
+    """Those that it was given; a kernelspec of its own can override them."""
+    versions: Mapping[str, str] = field(default_factory=FrozenDict)
+    """``python``, ``torch``, ``cuda`` (that torch was built for), ``driver``."""
+    seconds: Mapping[str, float] = field(default_factory=FrozenDict)
+    """How long each part took: ``kernel``, ``torch``, ``cuda``, ``total``."""
+    started: str = ""
+    """ISO time with zone."""
+    kernel_name: str = ""
+    simulated: bool = False
+    """True when a simulated driver answered: it confirms the code path, never the hardware."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One ordinal, foretold and seen."""
+
+    rank: int | None
+    ordinal: int
+    predicted: Device | None
+    """None when the run showed a device that was not foretold."""
+    observed: ObservedDevice | None
+    """None when a foretold device did not show."""
+    verdict: str
+    """``agrees``, ``differs`` or ``not checked``."""
+    reason: Message | None
+    seen_position: int | None = None
+    """Position in ``topology.gpus`` of the GPU that was seen; None when it is none of this machine."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A prediction beside an observation, joined by UUID."""
+
+    prediction: Prediction
+    observation: Observation
+    verdict: str
+    """``confirmed``, ``refuted`` or ``not checked``."""
+    reason: Message
+    edges: tuple[Edge, ...]
+    joined_by: str
+    """``uuid``, ``pci address`` or ``nothing``."""
+    exercised: tuple[str, ...] = ("cuda",)
+    """The layers that the run really went through."""
+
+    def __str__(self) -> str:
+        from .views.text import comparison_text
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from .views.html import comparison_html
+
+        return comparison_html(self)
+
+    def to_frame(self) -> Any:
+        """pandas: a row for every ordinal, foretold beside seen."""
+        from .views.frames import comparison_frame
+
+        return comparison_frame(self)

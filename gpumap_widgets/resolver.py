@@ -1,0 +1,90 @@
+"""From a scenario to a prediction: fold the layers, CUDA last. The only place that knows the order.
+
+accessible GPUs → CUDA_DEVICE_ORDER → CUDA_VISIBLE_DEVICES → ordinals
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import diagnosis, explanation
+from .certainty import Basis, Certainty, least
+from .device_order import DeviceOrder, device_order
+from .identity import PrefixIndex
+from .layers import LAYERS, View
+from .mapping import Device, Prediction, Process
+from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
+from .texts import say
+from .topology import Topology
+from .visible_devices import Candidates, MigPlace, read
+
+
+def resolve(scenario: Scenario) -> Prediction:
+    """What the NVIDIA driver will make of a scenario. Never raises on odd values: an odd value is a result with a
+    reason. What a launcher or a runtime would refuse stands in ``.error``.
+    """
+    views: tuple[View, ...] = (View(),)
+    for layer in scenario.layers:
+        row = LAYERS.get(layer.kind)
+        if row is None:
+            error = say("error.unknown-layer", kind=layer.kind)
+            return Prediction(scenario, (), Certainty.UNKNOWN, error)
+        views = tuple(new for view in views for new in row.apply(view, layer.options, scenario.topology)[0])
+    processes = tuple(_process(scenario.topology, view) for view in views)
+    certainty = least(p.certainty for p in processes)
+    return Prediction(scenario, processes, certainty, None, explanation.explain, diagnosis.diagnose)
+
+
+def _process(topology: Topology, view: View) -> Process:
+    """CUDA's part: order the accessible GPUs, read the list, number what is left."""
+    gpus = topology.gpus
+    order = device_order(topology, view.env.get(CUDA_DEVICE_ORDER), view.accessible)
+    reading = read(view.env.get(CUDA_VISIBLE_DEVICES), candidates(topology, order, view.accessible))
+    places, sure = order.places, order.certainties
+    devices = tuple(
+        Device(
+            ordinal,
+            gpus[places[pick.place]],
+            None if pick.mig is None else gpus[places[pick.place]].mig_instances[pick.mig],
+            _certainty(reading.basis_of(pick), sure[pick.place] if pick.by_number else Certainty.CERTAIN),
+            places[pick.place],
+            pick.place,
+            pick.token,
+        )
+        for ordinal, pick in enumerate(reading.picks)
+    )
+    accessible = topology.usable if view.accessible is None else view.accessible
+    return Process(
+        devices,
+        view.env,
+        accessible,
+        order,
+        reading,
+        _certainty(reading.basis, least({device.certainty for device in devices})),
+        tuple(gpus[i].nvml_index for i in accessible),
+        view.rank,
+        view.local_rank,
+        view.chosen,
+    )
+
+
+def _certainty(basis: Basis, other: Certainty) -> Certainty:
+    """The weaker of what a basis allows and another claim."""
+    claim = basis.certainty
+    return claim if claim.rank >= other.rank else other
+
+
+def candidates(topology: Topology, order: DeviceOrder, accessible: tuple[int, ...] | None) -> Candidates:
+    """The devices that the list can pick from, in CUDA's order. Made once a machine and order."""
+
+    def make() -> Candidates:
+        gpus = [topology.gpus[i] for i in order.places]
+        uuids = [gpu.uuid for gpu in gpus]
+        mig: Mapping[int, tuple[MigPlace, ...]] = {
+            place: tuple(MigPlace(m.uuid, m.gpu_instance_id, m.compute_instance_id) for m in gpu.mig_instances)
+            for place, gpu in enumerate(gpus)
+            if gpu.mig_mode
+        }
+        return Candidates(uuids, PrefixIndex(uuids), mig, topology.driver_major)
+
+    return topology.memo(("candidates", order.places), make)

@@ -1,0 +1,198 @@
+"""A scenario: a machine and the layers between it and CUDA. Plain frozen data with a JSON round trip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from .errors import GpumapError, UnreadableScenario
+from .frozen import FrozenDict
+from .topology import Gpu, MigInstance, Topology
+
+ENVIRONMENT = "environment"
+CUDA_DEVICE_ORDER = "CUDA_DEVICE_ORDER"
+CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+SCHEMA = 1
+
+_RELEVANT_PREFIXES = ("CUDA_", "NVIDIA_", "SLURM_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCALRANKID")
+_RELEVANT_NAMES = frozenset(
+    {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
+    | {"GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK"}
+)
+
+
+def is_relevant(name: str) -> bool:
+    """Whether an environment variable can touch the numbering of GPUs; only those are kept in a scenario."""
+    return name in _RELEVANT_NAMES or name.startswith(_RELEVANT_PREFIXES)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One thing between the machine and CUDA: its kind (a row in the table of layers) and its options."""
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=FrozenDict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", _freeze(self.options))
+
+    @property
+    def label(self) -> str:
+        """The layer in one line, as a person would write it."""
+        return f"{self.kind}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
+
+
+def _freeze(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return FrozenDict({str(k): _freeze(v) for k, v in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(_freeze(v) for v in value)
+    return value
+
+
+def _thaw(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _thaw(v) for k, v in value.items()}
+    return [_thaw(v) for v in value] if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A machine and the layers between it and CUDA, outermost first."""
+
+    topology: Topology
+    layers: tuple[Layer, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+
+    @classmethod
+    def from_env(cls, topology: Topology, env: Mapping[str, str | None]) -> Scenario:
+        """A process started on the machine with these environment variables.
+
+        A variable that is absent or None is unset; "" is set to nothing, which CUDA reads differently. Variables that
+        cannot touch the numbering are left out, so that a whole ``os.environ`` may be given. Raises TypeError for a
+        value that is not text: an environment has no other.
+        """
+        values = {}
+        for name, value in env.items():
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} is {value!r}; the value of an environment variable is text, e.g. {str(value)!r}.")
+            if value is not None and is_relevant(name):
+                values[name] = value
+        return cls(topology, (Layer(ENVIRONMENT, {"set": values}),))
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that the innermost environment layer sets."""
+        for layer in reversed(self.layers):
+            if layer.kind == ENVIRONMENT:
+                return layer.options.get("set", FrozenDict())  # type: ignore[no-any-return]
+        return FrozenDict()
+
+    @property
+    def device_order(self) -> str | None:
+        """CUDA_DEVICE_ORDER as this scenario sets it; None when unset."""
+        return self.environment.get(CUDA_DEVICE_ORDER)
+
+    @property
+    def visible_devices(self) -> str | None:
+        """CUDA_VISIBLE_DEVICES as this scenario sets it; None when unset, "" when set to nothing."""
+        return self.environment.get(CUDA_VISIBLE_DEVICES)
+
+    def with_env(self, **changes: str | None) -> Scenario:
+        """The same scenario with variables of the innermost environment layer set, or unset where None."""
+        values = {k: v for k, v in {**self.environment, **changes}.items() if v is not None}
+        layers = list(self.layers)
+        layer = Layer(ENVIRONMENT, {"set": values})
+        for i in reversed(range(len(layers))):
+            if layers[i].kind == ENVIRONMENT:
+                layers[i] = Layer(ENVIRONMENT, {**layers[i].options, "set": values})
+                break
+        else:
+            layers.append(layer)
+        return Scenario(self.topology, tuple(layers))
+
+    def with_topology(self, topology: Topology) -> Scenario:
+        """The same layers on another machine."""
+        return Scenario(topology, self.layers)
+
+    def to_json(self) -> str:
+        """The scenario as JSON text; `from_json` gives an equal scenario back."""
+        machine = asdict_topology(self.topology)
+        layers = [{"kind": layer.kind, "options": _thaw(layer.options)} for layer in self.layers]
+        return json.dumps({"gpumap_scenario": SCHEMA, "topology": machine, "layers": layers}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Scenario:
+        """Read what `to_json` wrote. Raises UnreadableScenario for anything else."""
+        try:
+            data = json.loads(text)
+            if not isinstance(data, dict) or data.get("gpumap_scenario") != SCHEMA:
+                raise UnreadableScenario(
+                    "This is no scenario of a version that this release reads.",
+                    remedy=f"It must be a JSON object with gpumap_scenario: {SCHEMA}.",
+                )
+            layers = tuple(Layer(_text(layer["kind"]), layer["options"]) for layer in data["layers"])
+            return cls(topology_from_dict(data["topology"]), layers)
+        except UnreadableScenario:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, GpumapError) as exc:
+            raise UnreadableScenario(f"Not a scenario: {type(exc).__name__}: {exc}") from exc
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text expected, not {value!r}")
+    return value
+
+
+def asdict_topology(topology: Topology) -> dict[str, Any]:
+    """A machine as plain data for JSON: only what is known."""
+    out: dict[str, Any] = {"gpus": [_known(asdict(gpu)) for gpu in topology.gpus]}
+    for name in ("driver_version", "platform", "default_order", "default_order_measured", "source", "simulated", "notes"):
+        value = getattr(topology, name)
+        if value not in (None, False, ()):
+            out[name] = list(value) if isinstance(value, tuple) else value
+    return out
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    out = {k: v for k, v in values.items() if v is not None and v != ()}
+    if "mig_instances" in out:
+        out["mig_instances"] = [{k: v for k, v in m.items() if v is not None} for m in out["mig_instances"]]
+    return out
+
+
+_GPU_TYPES: Mapping[str, type] = {"name": str, "uuid": str, "pci_bus_id": str, "problem": str, "mig_mode": bool}
+
+
+def topology_from_dict(data: Mapping[str, Any]) -> Topology:
+    """The inverse of `asdict_topology`. Raises TypeError, ValueError or KeyError for other data."""
+    gpus = tuple(_gpu(row) for row in data["gpus"])
+    known = {f.name for f in fields(Topology)} - {"gpus", "_memo"}
+    rest = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known}
+    for name in ("driver_version", "source"):
+        if name in rest:
+            _text(rest[name])
+    return Topology(gpus, **rest)
+
+
+def _gpu(row: Mapping[str, Any]) -> Gpu:
+    values = {k: row[k] for k in (f.name for f in fields(Gpu)) if k in row}
+    for name, value in values.items():
+        wanted = _GPU_TYPES.get(name, int)
+        if name in ("compute_capability", "mig_instances"):
+            continue
+        if type(value) is not wanted:
+            raise TypeError(f"{name} is {value!r}, not {wanted.__name__}")
+    if "compute_capability" in values:
+        major, minor = values["compute_capability"]
+        values["compute_capability"] = (int(major), int(minor))
+    names = {f.name for f in fields(MigInstance)}
+    values["mig_instances"] = tuple(
+        MigInstance(**{k: v for k, v in m.items() if k in names}) for m in row.get("mig_instances", ())
+    )
+    return Gpu(**values)

@@ -1,0 +1,136 @@
+"""What the readers hand on: records of boards, each value with the line that it stood in.
+
+A record is what one place of one output says about one board. It is not yet a `Gpu`: the same board may occur in
+several outputs of a paste, each of which knows another part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from ...identity import PciBusId, is_full_uuid
+from ...topology import MigInstance, Platform
+from .clean import Text
+
+
+class Numbering(IntEnum):
+    """Which list the number of a record belongs to; a smaller one is believed first."""
+
+    NVML = 0
+    """nvidia-smi's own number, printed."""
+    ROW = 1
+    """The output follows nvidia-smi's list but prints no number: the place in the output is the number."""
+    UNPLACED = 2
+    """Boards of nvidia-smi's list, but the output may be a part of it: no number follows."""
+    CUDA = 3
+    """An ordinal of the process that printed it."""
+    ADDRESS = 4
+    """The operating system's list: nvidia-smi's number follows from the order of the addresses at best."""
+
+
+@dataclass
+class Record:
+    """One board as one place of the text describes it."""
+
+    number: int | None = None
+    """Number as printed (or implied) in the numbering of its section."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """By the field names of `Gpu`; only what is known."""
+    lines: dict[str, int] = field(default_factory=dict)
+    """The line of the user's text each value stood in."""
+    migs: list[MigInstance] = field(default_factory=list)
+    cut: bool = False
+    """The text ends inside this record."""
+
+    def put(self, name: str, value: Any, line: int) -> None:
+        """Keep the first known value of a field: outputs say the general before the particular."""
+        if value is not None and name not in self.values:
+            self.values[name] = value
+            self.lines[name] = line
+
+    @property
+    def address(self) -> PciBusId | None:
+        """The PCI address as comparable integers."""
+        bus = self.values.get("pci_bus_id")
+        return PciBusId.parse(bus) if bus else None
+
+
+@dataclass
+class Section:
+    """The boards that one output of one tool lists, in its order."""
+
+    shape: str
+    numbering: Numbering
+    records: list[Record] = field(default_factory=list)
+    driver_version: str | None = None
+    platform: Platform | None = None
+    announced: int | None = None
+    """How many boards the output says there are, where it says so."""
+    notes: list[str] = field(default_factory=list)
+    host: str | None = None
+    """Label of the machine whose lines these are, where lines carry one."""
+
+
+Reader = Callable[[Text], Iterator[Section]]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A row of the table of readers."""
+
+    name: str
+    hints: tuple[str, ...]
+    """The reader is asked only about texts that hold one of these (lower case)."""
+    read: Reader
+
+
+BUS = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+"""A complete PCI address inside a larger pattern; a cut one must not match."""
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?([KMGT]i?B|[MG]Bytes|B)\b", re.IGNORECASE)
+_MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "b": 1 / 1048576}
+_NOTHING = re.compile(r"\[?(?:n/?a|not supported|not available|unknown(?: error)?|insufficient permissions|none|null"
+                      r"|gpu is lost|gpu requires reset|err!?|error|requested functionality has been deprecated|-|)\]?",
+                      re.IGNORECASE)
+_LOST = re.compile(r"gpu is lost|fallen off the bus|gpu requires reset", re.IGNORECASE)
+
+
+def mib(text: str) -> int | None:
+    """``15360 MiB``, ``95.59GiB``, ``22912 MB`` in MiB. These tools write MB and GB where they count in binary."""
+    match = _SIZE.search(text)
+    if match is None:
+        return None
+    return int(float(match[1]) * _MIB[match[2][0].lower()])
+
+
+def known(text: str | None) -> str | None:
+    """The value of a cell with blanks squeezed; None for the many ways to say that there is none."""
+    value = " ".join((text or "").split()).strip("\"'`")
+    return None if _NOTHING.fullmatch(value) else value
+
+
+def whole_uuid(text: str | None) -> str | None:
+    """A complete GPU UUID; None for a cut or masked one."""
+    value = (text or "").strip()
+    return value if value.startswith("GPU-") and is_full_uuid(value) else None
+
+
+def number(text: str | None) -> int | None:
+    """A small decimal number."""
+    value = (text or "").strip()
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+def lost(text: str) -> str | None:
+    """The reason a text gives why a board does not answer."""
+    match = _LOST.search(text)
+    return f"The text says of it: {match[0]}." if match else None
+
+
+def driver(text: str | None) -> str | None:
+    """A driver version such as ``535.104.05``; None for anything else (newer tools write "Deprecated" there)."""
+    value = (text or "").strip()
+    return value if re.fullmatch(r"\d{2,4}\.\d{1,4}(?:\.\d{1,4})?", value, re.ASCII) else None

@@ -1,0 +1,3 @@
+"""What a live run says."""
+
+SENTENCES = {}

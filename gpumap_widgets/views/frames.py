@@ -1,0 +1,92 @@
+"""Values as pandas DataFrames. The only module that imports pandas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd  # noqa: TID251 - the one place
+
+from ..mapping import Comparison, Prediction
+from ..topology import Topology
+from .rows import prediction_rows
+
+_INTEGERS = ("rank", "local_rank", "ordinal", "nvml_index", "memory_mib", "sm_count", "minor_number", "seen_nvml_index")
+
+
+def _frame(records: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
+    """A frame with these columns even when it is empty; numbers that may be missing are nullable integers."""
+    frame = pd.DataFrame.from_records(records, columns=columns)
+    return frame.astype({name: "Int64" for name in columns if name in _INTEGERS})
+
+
+def _capability(value: tuple[int, int] | None) -> str | None:
+    return f"{value[0]}.{value[1]}" if value else None
+
+
+def topology_frame(topology: Topology) -> pd.DataFrame:
+    """A row a GPU: nvml_index, name, pci_bus_id, uuid, memory_mib, compute_capability, sm_count, minor_number,
+    mig_instances (how many), problem.
+    """
+    columns = ["nvml_index", "name", "pci_bus_id", "uuid", "memory_mib", "compute_capability", "sm_count"]
+    columns += ["minor_number", "mig_instances", "problem"]
+    records = [
+        {
+            **{name: getattr(gpu, name) for name in columns},
+            "compute_capability": _capability(gpu.compute_capability),
+            "mig_instances": len(gpu.mig_instances),
+        }
+        for gpu in topology.gpus
+    ]
+    return _frame(records, columns)
+
+
+def prediction_frame(prediction: Prediction) -> pd.DataFrame:
+    """A row for every (process, ordinal) and, with no ordinal, for every hidden GPU."""
+    columns = ["rank", "local_rank", "ordinal", "nvml_index", "name", "pci_bus_id", "uuid", "mig_uuid", "memory_mib"]
+    columns += ["certainty", "entry", "reason"]
+    records = [
+        {
+            "rank": row.rank,
+            "local_rank": row.local_rank,
+            "ordinal": row.ordinal,
+            "nvml_index": row.gpu.nvml_index,
+            "name": row.gpu.name,
+            "pci_bus_id": row.gpu.pci_bus_id,
+            "uuid": row.gpu.uuid,
+            "mig_uuid": row.mig.uuid if row.mig else None,
+            "memory_mib": row.mig.memory_mib if row.mig else row.gpu.memory_mib,
+            "certainty": str(row.certainty),
+            "entry": row.token,
+            "reason": row.reason,
+        }
+        for row in prediction_rows(prediction)
+    ]
+    return _frame(records, columns)
+
+
+def comparison_frame(comparison: Comparison) -> pd.DataFrame:
+    """A row for every ordinal: foretold beside seen, and the verdict."""
+    columns = ["rank", "ordinal", "nvml_index", "name", "uuid", "seen_name", "seen_uuid", "seen_pci_bus_id"]
+    columns += ["seen_nvml_index", "verdict", "reason", "simulated"]
+    gpus = comparison.prediction.scenario.topology.gpus
+    records = []
+    for edge in comparison.edges:
+        gpu = edge.predicted.gpu if edge.predicted else None
+        seen = edge.observed
+        records.append(
+            {
+                "rank": edge.rank,
+                "ordinal": edge.ordinal,
+                "nvml_index": gpu.nvml_index if gpu else None,
+                "name": gpu.name if gpu else None,
+                "uuid": gpu.uuid if gpu else None,
+                "seen_name": seen.name if seen else None,
+                "seen_uuid": seen.uuid if seen else None,
+                "seen_pci_bus_id": seen.pci_bus_id if seen else None,
+                "seen_nvml_index": None if edge.seen_position is None else gpus[edge.seen_position].nvml_index,
+                "verdict": edge.verdict,
+                "reason": str(edge.reason) if edge.reason else None,
+                "simulated": comparison.observation.simulated,
+            }
+        )
+    return _frame(records, columns)

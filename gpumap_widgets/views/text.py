@@ -1,0 +1,97 @@
+"""Values as plain text: what `print` shows, and what every richer view says too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..mapping import Comparison, Prediction
+from ..texts import say
+from ..topology import Topology
+from .rows import Row, certainty_text, memory_text, prediction_rows, sentence
+
+_SHORT_UUID = 12
+
+
+def short_uuid(uuid: str | None) -> str:
+    """The beginning of a UUID, enough to tell GPUs apart by eye."""
+    return "" if uuid is None else uuid if len(uuid) <= _SHORT_UUID else f"{uuid[:_SHORT_UUID]}…"
+
+
+def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell; columns that are empty throughout are left out."""
+    keep = [i for i in range(len(head)) if any(row[i] for row in rows)] if rows else list(range(len(head)))
+    lines = [[head[i] for i in keep], *([_one_line(row[i]) for i in keep] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(keep))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _one_line(text: str) -> str:
+    """Control characters of pasted text must not move the cursor of a terminal."""
+    return "".join(c if c.isprintable() else "�" for c in text)
+
+
+def number(value: int | None) -> str:
+    """A number, or "" when it is not known."""
+    return "" if value is None else str(value)
+
+
+def topology_text(topology: Topology) -> str:
+    """A machine as a table with a line of its source."""
+    head = [say(f"column.{name}") for name in ("nvml_index", "name", "pci", "uuid", "memory", "problem")]
+    problems = any(gpu.problem for gpu in topology.gpus)
+    rows = [
+        [
+            number(gpu.nvml_index),
+            gpu.label,
+            gpu.pci.short if gpu.pci else "",
+            gpu.uuid or "",
+            memory_text(gpu.memory_mib),
+            (gpu.problem or say("cell.usable")) if problems else "",
+        ]
+        for gpu in topology.gpus
+    ]
+    driver = f", driver {topology.driver_version}" if topology.driver_version else ""
+    notes = "".join(f"\n{_one_line(note)}" for note in topology.notes)
+    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({topology.source}{driver})"
+    return f"{title}\n{_grid(head, rows)}{notes}" if rows else title + notes
+
+
+def prediction_text(prediction: Prediction) -> str:
+    """The sentence, how sure it is, and the table."""
+    lines = [sentence(prediction)]
+    if prediction.error is None:
+        lines.append(certainty_text(prediction))
+        names = ("rank", "ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty")
+        rows = [_cells(row) for row in prediction_rows(prediction)]
+        if rows:
+            lines.append(_grid([say(f"column.{name}") for name in names], rows))
+    return "\n".join(_one_line_each(lines))
+
+
+def _one_line_each(lines: Sequence[str]) -> list[str]:
+    return ["\n".join(_one_line(part) for part in line.split("\n")) for line in lines]
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        number(row.rank),
+        say("cell.none") if row.ordinal is None else f"cuda:{row.ordinal}",
+        number(row.gpu.nvml_index),
+        row.gpu.label,
+        row.gpu.pci.short if row.gpu.pci else "",
+        short_uuid(row.mig.uuid if row.mig else row.gpu.uuid),
+        memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib),
+        row.reason or str(row.certainty),
+    ]
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """The verdict, its reason, and foretold beside seen."""
+    head = [say(f"column.{name}") for name in ("rank", "ordinal", "foretold", "seen", "verdict")]
+    rows = []
+    for edge in comparison.edges:
+        foretold = edge.predicted.gpu.short_name if edge.predicted else say("cell.none")
+        seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
+        rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, edge.verdict])
+    lines = [f"{comparison.verdict}: {comparison.reason}"]
+    return "\n".join(_one_line_each([*lines, _grid(head, rows)] if rows else lines))

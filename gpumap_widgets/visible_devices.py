@@ -1,0 +1,504 @@
+"""The grammar of CUDA_VISIBLE_DEVICES, as the NVIDIA driver reads it.
+
+Total: no text raises. Two steps, both pure:
+
+- `tokenise` cuts a value at its commas and says what each token looks like, with its span in the text;
+- `read` walks the tokens over the devices of a machine, in CUDA's order, and says which token picked what, where the
+  list stopped, and on what the statement rests.
+
+Every rule carries its basis. Documented by NVIDIA means certain; read in source or reported by a run means likely;
+inferred from those likely at most; where no source tells, the most plausible reading is given and marked unknown.
+The sources are named in `BASES` beside each rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from .certainty import Basis
+from .identity import PrefixIndex, is_full_uuid
+
+
+class Kind(StrEnum):
+    """What a token was read as."""
+
+    INTEGER = "integer"
+    GPU_UUID = "gpu uuid"
+    MIG_UUID = "mig uuid"
+    INVALID = "invalid"
+
+
+class Token(NamedTuple):
+    """One entry of the list, as written."""
+
+    text: str
+    start: int
+    """Where it begins in the value."""
+    kind: Kind
+    value: int
+    """The number of an INTEGER (negative ones end the list); -1 for the other kinds."""
+    rule: str
+    """Key into `RULES`: what this spelling is, and what backs the reading."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the value (exclusive)."""
+        return self.start + len(self.text)
+
+
+class Rule(NamedTuple):
+    """A rule of the grammar: what backs it, and where that can be read."""
+
+    basis: Basis
+    source: str
+
+
+_GUIDE = "CUDA Programming Guide 5.2.1.1, CUDA_VISIBLE_DEVICES"
+_TORCH = "pytorch test_cuda_nvml_based_avail.py; its PR 92315 says it was checked on driver 525.60.13"
+_MIG = "NVIDIA MIG User Guide, CUDA device enumeration"
+_NONE = "no source for the driver"
+
+RULES: Mapping[str, Rule] = {
+    # how a token is spelt
+    "integer": Rule(Basis.DOCUMENTED, _GUIDE),
+    "integer-blank": Rule(Basis.SOURCE, _TORCH),
+    "integer-signed": Rule(Basis.SOURCE, _TORCH),
+    "integer-word-tail": Rule(Basis.SOURCE, _TORCH),
+    "integer-range": Rule(Basis.REPORTED, "pytorch PR 84879: ranges are not supported (driver 510)"),
+    "integer-odd-tail": Rule(Basis.UNKNOWN, _NONE),
+    "integer-odd-blank": Rule(Basis.UNKNOWN, _NONE),
+    "integer-leading-zero": Rule(Basis.UNKNOWN, f"{_NONE}: the number base is not known"),
+    "integer-huge": Rule(Basis.UNKNOWN, f"{_NONE}: whether numbers are cut to 32 bits is not known"),
+    "uuid": Rule(Basis.DOCUMENTED, _GUIDE),
+    "uuid-prefix": Rule(Basis.DOCUMENTED, f"{_GUIDE}; shapes run on a driver in pytorch PR 92315"),
+    "uuid-short-prefix": Rule(Basis.SOURCE, _TORCH),
+    "uuid-no-digits": Rule(Basis.UNKNOWN, _NONE),
+    "uuid-blank": Rule(Basis.UNKNOWN, _NONE),
+    "uuid-case": Rule(Basis.UNKNOWN, f"{_NONE}: whether case counts is not known"),
+    "uuid-tail": Rule(Basis.UNKNOWN, _NONE),
+    "uuid-bare": Rule(Basis.UNKNOWN, f"{_NONE}: it may be read as a number"),
+    "mig-uuid": Rule(Basis.DOCUMENTED, _MIG),
+    "mig-path": Rule(Basis.DOCUMENTED, _MIG),
+    "mig-path-short": Rule(Basis.SOURCE, "nvitop, api/device.py docstring"),
+    "mig-prefix": Rule(Basis.UNKNOWN, _NONE),
+    "word": Rule(Basis.SOURCE, _TORCH),
+    "empty": Rule(Basis.INFERRED, f"{_GUIDE}: an invalid entry ends the list"),
+    "sign": Rule(Basis.INFERRED, f"{_GUIDE}: an invalid entry ends the list"),
+    "bracket": Rule(Basis.INFERRED, f"{_GUIDE}: an invalid entry ends the list"),
+    "keyword": Rule(Basis.INFERRED, "a word of another tool (NVIDIA_VISIBLE_DEVICES, Slurm); CUDA knows no words"),
+    "foreign-digit": Rule(Basis.INFERRED, "strtoul reads ASCII digits only"),
+    "blank": Rule(Basis.UNKNOWN, _NONE),
+    # what happens to the list
+    "unset": Rule(Basis.DOCUMENTED, _GUIDE),
+    "empty-value": Rule(Basis.DOCUMENTED, f"{_GUIDE}; cuInit returns 100, seen in nvitop PR 26"),
+    "negative": Rule(Basis.DOCUMENTED, _GUIDE),
+    "out-of-range": Rule(Basis.DOCUMENTED, _GUIDE),
+    "unknown-uuid": Rule(Basis.SOURCE, _TORCH),
+    "ambiguous-uuid": Rule(Basis.SOURCE, _TORCH),
+    "unknown-mig": Rule(Basis.INFERRED, f"{_GUIDE}: an invalid entry ends the list"),
+    "mig-numbers-not-shown": Rule(Basis.UNKNOWN, "the machine's description shows no MIG instance numbers"),
+    "integer-after-uuid": Rule(Basis.SOURCE, _TORCH),
+    "uuid-after-integer": Rule(Basis.UNKNOWN, _NONE),
+    "mixed-families": Rule(Basis.UNKNOWN, f"{_NONE} on MIG and GPU UUIDs in one list"),
+    "repeat": Rule(Basis.SOURCE, f"{_TORCH}; nvitop docstring"),
+    "repeat-other-spelling": Rule(Basis.UNKNOWN, f"{_NONE} on one number in two spellings"),
+    "repeat-uuid": Rule(Basis.SOURCE, _TORCH),
+    "repeat-mig": Rule(Basis.UNKNOWN, f"{_NONE} on a MIG device named twice"),
+    "repeat-behind-negative": Rule(Basis.REPORTED, "pytorch PR 92315, NVIDIA staff: the CUDA runtime on an 8-GPU node"),
+    "repeat-behind-stop": Rule(Basis.UNKNOWN, f"{_NONE}: torch looks for repeats before it looks at the range"),
+    "mig-first-only": Rule(Basis.DOCUMENTED, f"{_MIG}: before driver 570 one MIG device a process"),
+    "mig-one-of-each": Rule(Basis.UNKNOWN, f"{_MIG}: from driver 570 one compute instance of each; order not documented"),
+    "mig-single": Rule(Basis.DOCUMENTED, _MIG),
+    "mig-same-instance": Rule(Basis.UNKNOWN, f"{_MIG}: of several compute instances of one GPU instance one is picked"),
+    "mig-integer-old": Rule(Basis.DOCUMENTED, f"{_MIG}: before driver 570 its first MIG device"),
+    "mig-integer": Rule(Basis.UNKNOWN, f"{_NONE} on the number of a GPU in MIG mode from driver 570 on"),
+    "mig-neighbour": Rule(Basis.INFERRED, f"{_MIG}: a whole GPU keeps its number beside one in MIG mode"),
+    "mig-without-instances": Rule(Basis.UNKNOWN, f"{_NONE} on whether a MIG-mode GPU without instances keeps its number"),
+    "mig-driver-unknown": Rule(Basis.UNKNOWN, "the rules changed with driver 570 and the driver version is not known"),
+}
+"""Every rule by key. The sentences that go with the keys are in `texts`."""
+
+_CLOUDS_ALL = frozenset({"uuid-after-integer", "mixed-families"})
+"""Stops that may do more than end the list: a mixed list could be read in another way altogether."""
+KEYWORDS = frozenset({"all", "none", "void", "nodevfiles", "null", "false", "true", "auto"})
+_INTEGER = re.compile(r"([ \t\n\v\f\r]*)([+-]?)([0-9]+)", re.ASCII)
+_BARE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}|$)", re.ASCII)
+_BIG = 2**32
+
+
+def tokenise(value: str) -> tuple[Token, ...]:
+    """Cut a value at its commas and say what each token looks like. Never raises; "" gives no token."""
+    if not value:
+        return ()
+    tokens = []
+    start = 0
+    for text in value.split(","):
+        kind, number, rule = _classify(text, start == 0)
+        tokens.append(Token(text, start, kind, number, rule))
+        start += len(text) + 1
+    return tuple(tokens)
+
+
+def _classify(text: str, first: bool) -> tuple[Kind, int, str]:
+    """Kind, number and rule of one token; ``first`` because blanks before the first token are another case."""
+    if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0") and len(text) < 10:
+        return Kind.INTEGER, int(text), "integer"  # nearly all tokens there are
+    stripped = text.strip(" \t\n\v\f\r")
+    if stripped.startswith("GPU-"):
+        return Kind.GPU_UUID, -1, _uuid_rule(text, stripped)
+    if stripped.startswith("MIG-"):
+        return Kind.MIG_UUID, -1, _mig_rule(text, stripped)
+    if not stripped:
+        return Kind.INVALID, -1, "blank" if text else "empty"
+    if stripped[:4].lower() in ("gpu-", "mig-"):
+        return Kind.INVALID, -1, "uuid-case"
+    match = _INTEGER.match(text)
+    if match is None:
+        return Kind.INVALID, -1, _invalid_rule(stripped)
+    blanks, sign, digits = match.groups()
+    if _BARE.match(stripped) and not stripped.isdigit():
+        return Kind.INTEGER, _number(digits, sign), "uuid-bare"
+    return Kind.INTEGER, _number(digits, sign), _integer_rule(blanks, sign, digits, text[match.end() :], first)
+
+
+def _number(digits: str, sign: str) -> int:
+    """The value of a run of digits; runs too long for any GPU are not converted in full (bounded time)."""
+    number = int(digits) if len(digits) <= 20 else _BIG**2
+    return -number if sign == "-" else number
+
+
+def _integer_rule(blanks: str, sign: str, digits: str, tail: str, first: bool) -> str:
+    """The row of `RULES` for a token that begins like a number: the least certain of its oddities."""
+    if len(digits) >= 10 and _number(digits, "") >= _BIG:
+        return "integer-huge"
+    if len(digits) > 1 and digits[0] == "0":
+        return "integer-leading-zero"
+    if digits == "0" and tail[:1] in ("x", "X"):
+        return "integer-leading-zero"
+    if blanks.strip(" ") or (blanks and first):
+        return "integer-odd-blank"
+    if tail:
+        if tail[0] == "-":
+            return "integer-range"
+        return "integer-word-tail" if tail[0].isascii() and tail[0].isalpha() else "integer-odd-tail"
+    if sign and not (sign == "-" and int(digits)):  # a plain negative number is the guide's own example
+        return "integer-signed"
+    return "integer-blank" if blanks else "integer"
+
+
+def _uuid_rule(text: str, stripped: str) -> str:
+    if text != stripped:
+        return "uuid-blank"
+    digits = len(text) - 4
+    if digits == 0:
+        return "uuid-no-digits"
+    if is_full_uuid(text):
+        return "uuid"
+    if digits > 36:
+        return "uuid-tail"
+    return "uuid-prefix" if digits >= 4 else "uuid-short-prefix"
+
+
+def _mig_rule(text: str, stripped: str) -> str:
+    if text != stripped:
+        return "uuid-blank"
+    if is_full_uuid(text):
+        return "mig-uuid"
+    parent, _, numbers = text.removeprefix("MIG-").partition("/")
+    if parent.startswith("GPU-") and re.fullmatch(r"[0-9]{1,4}/[0-9]{1,4}", numbers, re.ASCII):
+        return "mig-path" if is_full_uuid(parent) else "mig-path-short"
+    return "mig-prefix"
+
+
+def _invalid_rule(stripped: str) -> str:
+    if stripped.lower() in KEYWORDS:
+        return "keyword"
+    if stripped[0] in "+-":
+        return "sign"
+    if stripped[0] in "\"'[({<":
+        return "bracket"
+    return "foreign-digit" if stripped[0].isdigit() else "word"
+
+
+# --- reading a value on a machine ------------------------------------------------------------------------------------
+
+
+class MigPlace(NamedTuple):
+    """A MIG instance as the grammar needs it."""
+
+    uuid: str | None
+    gpu_instance_id: int | None
+    compute_instance_id: int | None
+
+
+class Candidates(NamedTuple):
+    """The devices that CUDA can choose from, in CUDA's order (place 0 first)."""
+
+    uuids: Sequence[str | None]
+    """By place."""
+    prefixes: PrefixIndex
+    """Over ``uuids``."""
+    mig: Mapping[int, tuple[MigPlace, ...]]
+    """Place → instances, for GPUs in MIG mode; empty tuple for one without instances."""
+    driver_major: int | None
+
+
+class Pick(NamedTuple):
+    """One device that a value made visible; its ordinal is its place in `Reading.picks`."""
+
+    place: int
+    """Place in CUDA's order."""
+    mig: int | None
+    """Number of the instance in the GPU's list, None for a whole GPU."""
+    token: int | None
+    """Which token picked it; None when the variable is unset."""
+    rule: str
+    """Why this device: a key into `RULES`."""
+    by_number: bool
+    """Whether the pick depends on CUDA's order."""
+
+
+class Stop(NamedTuple):
+    """Where a list ended before its end, or what emptied it."""
+
+    token: int
+    rule: str
+    empties: bool = False
+    other: int | None = None
+    """For a repeat: the token that named the device first."""
+    spelling: str | None = None
+    """For an invalid token: the rule that says what is wrong with how it is written, if that is less certain."""
+
+
+class Reading(NamedTuple):
+    """What the driver makes of one value on one machine."""
+
+    value: str | None
+    """None when the variable is unset."""
+    tokens: tuple[Token, ...]
+    picks: tuple[Pick, ...]
+    stop: Stop | None
+    whole: str
+    """Rule that speaks about the list as a whole: ``unset``, ``empty-value``, ``list``, a MIG rule."""
+    rules: tuple[str, ...]
+    """Every rule that the result as a whole rests on."""
+    shared: tuple[str, ...] = ()
+    """Those of them that every single pick rests on too."""
+
+    @property
+    def basis(self) -> Basis:
+        """The weakest of what the result rests on, the order of the GPUs aside."""
+        return weakest(self.rules)
+
+    def basis_of(self, pick: Pick) -> Basis:
+        """The weakest of what one pick rests on, the order of the GPUs aside."""
+        own = RULES[pick.rule].basis
+        spelt = Basis.DOCUMENTED if pick.token is None else RULES[self.tokens[pick.token].rule].basis
+        return max(own, spelt, weakest(self.shared))
+
+
+def weakest(rules: Sequence[str]) -> Basis:
+    """The weakest basis among some rules; documented when there is none."""
+    return max((RULES[rule].basis for rule in rules if rule in RULES), default=Basis.DOCUMENTED)
+
+
+def read(value: str | None, candidates: Candidates) -> Reading:
+    """Which devices a value makes visible, in the order of their ordinals. Never raises.
+
+    ``value`` None is an unset variable (every device), "" one that is set to nothing (none).
+    """
+    if value is None:
+        return _read_unset(candidates)
+    if value == "":
+        return Reading(value, (), (), None, "empty-value", ("empty-value",))
+    tokens = tokenise(value)
+    picks, stop = _walk(tokens, candidates)
+    rules = {tokens[p.token].rule for p in picks if p.token is not None}
+    rules.update(p.rule for p in picks)
+    shared: set[str] = set()
+    if stop is not None:
+        rules.update(rule for rule in (stop.rule, stop.spelling) if rule)
+        if stop.rule in _CLOUDS_ALL:
+            shared.add(stop.rule)
+        if stop.empties:
+            picks = ()
+        elif picks:  # with nothing kept, both readings of a later repeat give nothing
+            shared.update(_repeat_behind(tokens, stop))
+    if candidates.mig:
+        picks, limits = _mig_limits(picks, candidates)
+        shared.update(limits)
+    rules |= shared
+    return Reading(value, tokens, tuple(picks), stop, "list", tuple(sorted(rules)), tuple(sorted(shared)))
+
+
+def _walk(tokens: tuple[Token, ...], candidates: Candidates) -> tuple[Sequence[Pick], Stop | None]:
+    """Follow the tokens until one ends the list."""
+    family = Kind.INTEGER if tokens[0].kind is Kind.INVALID else tokens[0].kind
+    count = len(candidates.uuids)
+    picks: list[Pick] = []
+    seen: dict[tuple[int, int | None], int] = {}
+    for number, token in enumerate(tokens):
+        mig: int | None = None
+        if token.kind is not family:
+            return picks, Stop(number, *_wrong_family(token, family))
+        if family is Kind.INTEGER:
+            place = token.value
+            if place < 0:
+                return picks, Stop(number, "negative", spelling=_odd_spelling(token))
+            if place >= count:
+                return picks, Stop(number, "out-of-range", spelling=_odd_spelling(token))
+            rule = token.rule
+        else:
+            find = _find_gpu if family is Kind.GPU_UUID else _find_mig
+            found = find(token, candidates)
+            if isinstance(found, str):
+                return picks, Stop(number, found, spelling=_odd_spelling(token))
+            place, mig, rule = found
+        first = seen.setdefault((place, mig), number)
+        if first != number:
+            return picks, Stop(number, _repeat_rule(family, tokens[first], token), empties=True, other=first)
+        picks.append(Pick(place, mig, number, rule, family is Kind.INTEGER))
+    return picks, None
+
+
+def _odd_spelling(token: Token) -> str | None:
+    """The token's own rule where it is weaker than documented: then what follows from it is no surer."""
+    return token.rule if RULES[token.rule].basis > Basis.DOCUMENTED else None
+
+
+def _wrong_family(token: Token, family: Kind) -> tuple[str, bool, None, str | None]:
+    """Rule, and the spelling rule behind it, for a token that does not belong into this list."""
+    if token.kind is Kind.INVALID:
+        return token.rule, False, None, None
+    if token.kind is Kind.INTEGER:
+        return "integer-after-uuid", False, None, None
+    if family is Kind.INTEGER:
+        return "uuid-after-integer", False, None, None
+    return "mixed-families", False, None, None
+
+
+def _repeat_rule(family: Kind, first: Token, again: Token) -> str:
+    if family is Kind.MIG_UUID:
+        return "repeat-mig"
+    if family is Kind.GPU_UUID:
+        return "repeat-uuid"
+    return "repeat" if first.text.strip(" ") == again.text.strip(" ") else "repeat-other-spelling"
+
+
+def _repeat_behind(tokens: tuple[Token, ...], stop: Stop) -> tuple[str, ...]:
+    """The rule for a repeat that only shows up behind the stop, if there is one."""
+    seen: set[object] = set()
+    for number, token in enumerate(tokens):
+        key: object = token.value if token.kind is Kind.INTEGER else token.text
+        if key in seen and number > stop.token and token.kind is not Kind.INVALID:
+            return ("repeat-behind-negative" if stop.rule == "negative" else "repeat-behind-stop",)
+        seen.add(key)
+    return ()
+
+
+def _find_gpu(token: Token, candidates: Candidates) -> tuple[int, None, str] | str:
+    """The place that a ``GPU-…`` token names, with its rule; the name of a rule where it names none."""
+    if token.rule == "uuid-blank":
+        return token.rule  # as torch reads it; nobody knows for the driver
+    text = token.text
+    found = candidates.prefixes.starting_with(text)
+    if len(found) == 1 and token.rule != "uuid-tail":
+        return found[0], None, token.rule
+    if len(found) > 1:
+        return "ambiguous-uuid"
+    folded = text[4:].lower()
+    if any(uuid and uuid[4:].lower().startswith(folded) for uuid in candidates.uuids):
+        return "uuid-case"
+    return "unknown-uuid"
+
+
+def _find_mig(token: Token, candidates: Candidates) -> tuple[int, int, str] | str:
+    """Place and instance that a ``MIG-…`` token names; the name of a rule where it names none."""
+    if token.rule == "uuid-blank":
+        return token.rule
+    if token.rule in ("mig-path", "mig-path-short"):
+        parent, gi, ci = token.text.removeprefix("MIG-").split("/")
+        found = candidates.prefixes.starting_with(parent)
+        if len(found) != 1:
+            return "ambiguous-uuid" if found else "unknown-mig"
+        instances = candidates.mig.get(found[0], ())
+        for number, instance in enumerate(instances):
+            if (instance.gpu_instance_id, instance.compute_instance_id) == (int(gi), int(ci)):
+                return found[0], number, token.rule
+        unnumbered = any(i.gpu_instance_id is None for i in instances)
+        return "mig-numbers-not-shown" if unnumbered else "unknown-mig"
+    matches = [
+        (place, number)
+        for place, instances in candidates.mig.items()
+        for number, instance in enumerate(instances)
+        if instance.uuid is not None and instance.uuid.startswith(token.text)
+    ]
+    if len(matches) == 1:
+        return *matches[0], token.rule
+    return "mig-prefix" if matches or token.rule == "mig-prefix" else "unknown-mig"
+
+
+def _era(candidates: Candidates) -> str:
+    """Which MIG rules hold: ``old`` before driver 570, ``new`` from it on, ``?`` when the driver is not known."""
+    major = candidates.driver_major
+    return "?" if major is None else "old" if major < 570 else "new"
+
+
+def _read_unset(candidates: Candidates) -> Reading:
+    """An unset variable: every device, MIG rules aside."""
+    if not candidates.mig:
+        picks = tuple(Pick(place, None, None, "unset", True) for place in range(len(candidates.uuids)))
+        return Reading(None, (), picks, None, "unset", ("unset",))
+    migs = [(place, n, m) for place, found in sorted(candidates.mig.items()) for n, m in enumerate(found)]
+    era = _era(candidates)
+    if not migs:
+        rule = "mig-without-instances"
+        shown = [(place, None) for place in range(len(candidates.uuids)) if place not in candidates.mig]
+    elif era == "old":
+        rule = "mig-first-only"
+        shown = [migs[0][:2]]
+    else:
+        one_each = {(place, m.gpu_instance_id if m.gpu_instance_id is not None else n): (place, n) for place, n, m in reversed(migs)}
+        whole = [(place, None) for place in range(len(candidates.uuids)) if place not in candidates.mig]
+        shown = sorted([*one_each.values(), *whole], key=lambda pair: (pair[0], pair[1] or 0))
+        rule = "mig-single" if len(shown) == 1 else "mig-one-of-each" if era == "new" else "mig-driver-unknown"
+    picks = tuple(Pick(place, n, None, rule, True) for place, n in shown)
+    return Reading(None, (), picks, None, rule, (rule,))
+
+
+def _mig_limits(picks: Sequence[Pick], candidates: Candidates) -> tuple[Sequence[Pick], set[str]]:
+    """Apply what MIG changes: numbers that name a GPU in MIG mode, and how many instances one process may have."""
+    era = _era(candidates)
+    rules: set[str] = set()
+    out: list[Pick] = []
+    for pick in picks:
+        if not pick.by_number:
+            out.append(pick)
+            continue
+        if pick.place not in candidates.mig:
+            empty_before = any(not found and place < pick.place for place, found in candidates.mig.items())
+            rule = "mig-without-instances" if empty_before else "mig-neighbour"
+            out.append(pick._replace(rule=rule))
+        else:
+            instances = candidates.mig[pick.place]
+            rule = "mig-without-instances" if not instances else "mig-integer-old" if era == "old" else "mig-integer"
+            if instances:
+                out.append(pick._replace(mig=0, rule=rule))
+        rules.add(rule)
+    rules -= {"mig-neighbour", "mig-integer-old"}  # these speak of one pick each
+    instances_named = [p for p in out if p.mig is not None]
+    if len(out) > 1 and instances_named:
+        if era == "new":
+            homes = {(p.place, candidates.mig[p.place][p.mig or 0].gpu_instance_id) for p in instances_named}
+            known = all(gi is not None for _, gi in homes)
+            if known and len(homes) < len(instances_named):
+                rules.add("mig-same-instance")
+        elif len(instances_named) == len(out) and era == "old" and not any(p.by_number for p in out):
+            rules.add("mig-first-only")
+            out = out[:1]
+        else:
+            rules.add("mig-driver-unknown" if era == "?" else "mixed-families")
+    return out, rules
