@@ -121,7 +121,7 @@ ROWS = [
     Row("--1", 4, [], STOP),
     Row("+-0", 4, [], STOP),
     Row("- 0", 4, [], STOP),
-    Row("１", 4, [], "strtoul reads ASCII digits only"),
+    Row("\uff11", 4, [], "strtoul reads ASCII digits only"),
     Row("²", 4, [], "strtoul reads ASCII digits only"),
     # Words of other tools.
     Row("NoDevFiles", 4, [], STOP),
@@ -279,12 +279,14 @@ def test_one_compute_instance_of_each_gpu_instance(build_dir: Path) -> None:
 
 
 def test_at_most_64_mig_devices(build_dir: Path) -> None:
-    gpus = [
-        SimGpu("A", f"GPU-{n}", f"{n:02x}:00.0", mig_mode=True, mig=tuple(SimMig(f"MIG-{n}-{k}", gpu_instance_id=k) for k in range(7)))
-        for n in range(16)
-    ]  # fmt: skip
-    found = simdriver.enumerate_devices(build_dir, SimMachine((*gpus, SimGpu("A", "GPU-x", "F0:00.0"))), None, None)
-    assert len(found) == 65 and found[63] == (9, 0) and found[64] == (16, None)
+    def split(number: int) -> SimGpu:
+        instances = tuple(SimMig(f"MIG-{number}-{gi}", gpu_instance_id=gi) for gi in range(7))
+        return SimGpu("A", f"GPU-{number}", f"{number:02x}:00.0", mig_mode=True, mig=instances)
+
+    machine = SimMachine((*map(split, range(16)), SimGpu("A", "GPU-x", "F0:00.0")))
+    found = simdriver.enumerate_devices(build_dir, machine, None, None)
+    assert len(found) == 65
+    assert found[63:] == [(9, 0), (16, None)]
 
 
 def test_mig_mode_without_an_instance_is_no_device(build_dir: Path) -> None:
@@ -340,7 +342,7 @@ def test_texts_that_would_break_a_line_are_refused() -> None:
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(simdriver.SimdriverUnavailable, match="compiler|Linux"):
+    with pytest.raises(simdriver.SimdriverUnavailable, match=r"compiler|Linux"):
         simdriver.build(directory=tmp_path)
 
 
@@ -350,7 +352,8 @@ def test_two_processes_may_build_at_once(build_dir: Path, tmp_path: Path) -> Non
     command = [sys.executable, "-c", script, str(tmp_path)]
     both = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     printed = {process.communicate(timeout=120)[0].strip() for process in both}
-    assert len(printed) == 1 and sorted(p.name for p in tmp_path.iterdir()) == [Path(printed.pop()).name]
+    assert len(printed) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == [Path(printed.pop()).name]
 
 
 # ---- NVML, as nvidia-ml-py asks it ----
@@ -370,7 +373,7 @@ def describe(h):
         index=n.nvmlDeviceGetIndex(h), name=n.nvmlDeviceGetName(h), uuid=n.nvmlDeviceGetUUID(h),
         pci=[ask(lambda: pci.busId), ask(lambda: pci.busIdLegacy), pci.domain, pci.bus, pci.device], memory=[memory.total >> 20, memory.free >> 20, memory.used >> 20],
         minor=n.nvmlDeviceGetMinorNumber(h), numa=ask(n.nvmlDeviceGetNumaNodeId, h), cores=ask(n.nvmlDeviceGetNumGpuCores, h),
-        cc=n.nvmlDeviceGetCudaComputeCapability(h), clock=n.nvmlDeviceGetMaxClockInfo(h, n.NVML_CLOCK_SM), is_mig=n.nvmlDeviceIsMigDeviceHandle(h),
+        cc=n.nvmlDeviceGetCudaComputeCapability(h), clock=n.nvmlDeviceGetMaxClockInfo(h, n.NVML_CLOCK_SM), is_mig=getattr(m := n.nvmlDeviceIsMigDeviceHandle(h), 'value', m),
         processes=[[p.pid, p.usedGpuMemory >> 20, p.gpuInstanceId, p.computeInstanceId] for p in n.nvmlDeviceGetComputeRunningProcesses(h)])
 def instance(parent, h):
     a = n.nvmlDeviceGetAttributes(h)
@@ -398,7 +401,7 @@ if code is None:
     n.nvmlShutdown()
     assert ask(n.nvmlDeviceGetCount) == -n.NVML_ERROR_UNINITIALIZED
 print(json.dumps(dict(code=code, driver=driver, cuda=cuda, gpus=gpus)))
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture(scope="session")
@@ -433,19 +436,21 @@ def test_nvml_describes_the_machine(pynvml: Any) -> None:
 def test_nvml_mig(pynvml: Any) -> None:
     first, second = pynvml(replace(MIG_A100, processes=(SimProcess(0, 99, 512, mig=1),)))["gpus"]
     assert (first["mig_mode"], second["mig_mode"], second["mig"]) == ([1, 1], [0, 0], [])
-    assert first["mig"][2:] == [-6] * 5 and first["processes"] == [[99, 512, 5, 0]]
+    assert first["mig"][2:] == [-6] * 5
+    assert first["processes"] == [[99, 512, 5, 0]]
     big, small = first["mig"][:2]
     assert (big["name"], big["uuid"]) == ("NVIDIA A100-SXM4-40GB MIG 3g.20gb", MIG_A100.gpus[0].mig[0].uuid)
     assert (big["index"], big["gi"], big["ci"], big["slices"], big["sm"]) == (0, 1, 0, [3, 3], 42)
     assert (big["memory"], big["memory_mb"], big["processes"], big["is_mig"]) == ([19968, 19968, 0], 19968, [], 1)
     assert (small["index"], small["gi"], small["memory"]) == (1, 5, [9856, 9344, 512])
-    assert small["processes"] == [[99, 512, 5, 0]] and small["pci"] == first["pci"] and small["cores"] == -3
+    assert (small["processes"], small["pci"], small["cores"]) == ([[99, 512, 5, 0]], first["pci"], -3)
 
 
 def test_nvml_faults_keep_the_count_and_the_indices(pynvml: Any) -> None:
     machine = faulty(faulty(faulty(MIXED, 0, "lost"), 2, "no_permission"), 3, "unknown")
     seen = pynvml(machine)["gpus"]
-    assert [seen[0], seen[2], seen[3]] == [-15, -4, -999] and seen[1]["index"] == 1
+    assert [seen[0], seen[2], seen[3]] == [-15, -4, -999]
+    assert seen[1]["index"] == 1
 
 
 @pytest.mark.parametrize("code", [9, 18, 999])
@@ -482,7 +487,7 @@ if child == 0:
 forked = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 label = (ctypes.c_char * 9).in_dll(lib, "gpumap_simulated_driver").value.decode()
 print(json.dumps(dict(early=early, code=code, again=again, error=text.value and text.value.decode(), late=late, forked=forked, label=label, devices=devices)))
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture(scope="session")
@@ -562,7 +567,8 @@ def test_without_a_machine_file_both_say_so(build_dir: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout.split() == ["999", "999"] and done.stderr.count("no machine file") == 2
+    assert done.stdout.split() == ["999", "999"]
+    assert done.stderr.count("no machine file") == 2
 
 
 # ---- real torch ----
@@ -615,7 +621,7 @@ for variables in json.loads(sys.argv[1]):
         answers.append(pipe.read())
     os.wait()
 print(json.dumps([json.loads(answer) for answer in answers]))
-"""  # noqa: E501
+"""
 
 LOST_T4 = faulty(MIXED, 0, "lost")
 TORCH_RUNS: dict[str, tuple[SimMachine, dict[str, str]]] = {
@@ -636,10 +642,10 @@ TORCH_RUNS: dict[str, tuple[SimMachine, dict[str, str]]] = {
 @pytest.fixture(scope="session")
 def torch_runs(torch_build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     directory = tmp_path_factory.mktemp("torch")
-    scenarios = [
-        variables | {"GPUMAP_SIM_MACHINE": simdriver.environment(machine, directory, torch_build_dir, {})["GPUMAP_SIM_MACHINE"]}
-        for machine, variables in TORCH_RUNS.values()
-    ]  # fmt: skip
+    scenarios = []
+    for machine, variables in TORCH_RUNS.values():
+        file = simdriver.environment(machine, directory, torch_build_dir, {})["GPUMAP_SIM_MACHINE"]
+        scenarios.append(variables | {"GPUMAP_SIM_MACHINE": file})
     env = simdriver.environment(MIXED, directory, torch_build_dir)
     return dict(zip(TORCH_RUNS, run(env, TORCH_SCRIPT, json.dumps(scenarios), python=TORCH_PYTHON), strict=True))
 
@@ -658,10 +664,18 @@ def expected_devices(machine: SimMachine, *positions: int) -> list[Any]:
     ]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("name", "positions"),
-    [("nothing set", (1, 0, 2, 3)), ("1,2", (0, 2)), ("1,2 by bus", (1, 2)), ("uuid", (3, 1)), ("lost", (1, 2, 3)), ("eight", (7, 0))],
-)  # fmt: skip
+    [
+        ("nothing set", (1, 0, 2, 3)),
+        ("1,2", (0, 2)),
+        ("1,2 by bus", (1, 2)),
+        ("uuid", (3, 1)),
+        ("lost", (1, 2, 3)),
+        ("eight", (7, 0)),
+    ],
+)
 def test_torch_lists_the_devices(torch_runs: dict[str, Any], name: str, positions: tuple[int, ...]) -> None:
     seen = torch_runs[name]
     # is_available() is a cuInit that torch does not call initialised, and what is set afterwards has no effect.
@@ -670,10 +684,12 @@ def test_torch_lists_the_devices(torch_runs: dict[str, Any], name: str, position
     assert seen["refused"] is not None  # computing is what the stand-ins must not pretend
 
 
+@pytest.mark.torch
 def test_torch_counts_by_nvml_what_cuda_does_not_have(torch_runs: dict[str, Any]) -> None:
     assert (torch_runs["lost"]["counted"], len(torch_runs["lost"]["devices"])) == (4, 3)
 
 
+@pytest.mark.torch
 def test_torch_mig(torch_runs: dict[str, Any]) -> None:
     names = [device[0].removeprefix("NVIDIA A100-SXM4-40GB") for device in torch_runs["mig"]["devices"]]
     # NVML's two GPUs are three CUDA devices; torch of today believes NVML and lists two of them.
@@ -681,15 +697,23 @@ def test_torch_mig(torch_runs: dict[str, Any]) -> None:
     assert torch_runs["mig"]["devices"][0][1] == MIG_A100.gpus[0].mig[0].uuid.removeprefix("MIG-")
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("nothing visible", "No CUDA GPUs"), ("100", "No CUDA GPUs"), ("101", "invalid device ordinal"), ("999", "unknown error")],
-)  # fmt: skip
+    [
+        ("nothing visible", "No CUDA GPUs"),
+        ("100", "No CUDA GPUs"),
+        ("101", "invalid device ordinal"),
+        ("999", "unknown error"),
+    ],
+)
 def test_torch_finds_no_device(torch_runs: dict[str, Any], name: str, says: str) -> None:
     seen = torch_runs[name]
-    assert (seen["available"], seen["devices"]) == (False, []) and says in seen["error"]
+    assert (seen["available"], seen["devices"]) == (False, [])
+    assert says in seen["error"]
 
 
+@pytest.mark.torch
 def test_torch_in_a_fresh_process(torch_build_dir: Path, tmp_path: Path) -> None:
     script = (
         "import json, torch\n"
@@ -700,6 +724,7 @@ def test_torch_in_a_fresh_process(torch_build_dir: Path, tmp_path: Path) -> None
     assert seen == [MIXED.gpus[i].uuid.removeprefix("GPU-") for i in (0, 2)]
 
 
+@pytest.mark.torch
 def test_ordinary_processes_do_not_notice(torch_build_dir: Path, tmp_path: Path) -> None:
     env = simdriver.environment(MIXED, tmp_path, torch_build_dir)
     maps = "import json; print(json.dumps('libcuda' in open('/proc/self/maps').read()))"

@@ -177,14 +177,14 @@ def find_cuda_include(python: str = sys.executable) -> Path | None:
         "import importlib.util as u, json, pathlib as p\n"
         "s = u.find_spec('torch')\n"
         "r = p.Path(s.origin).parent if s and s.origin else None\n"
-        "print(json.dumps([str(r.parent), (r / 'version.py').read_text()] if r else None))\n"
+        "print(json.dumps([str(r.parent), (r / 'version.py').read_text()] if r else ['', '']))\n"
     )
-    run = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False, timeout=60)
-    found = json.loads(run.stdout) if run.returncode == 0 else None
-    cuda = re.search(r"^cuda\b.*'(\d+)\.", found[1], re.MULTILINE) if found else None
-    if not cuda:
+    run = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    packages, version_py = json.loads(run.stdout)
+    cuda = re.search(r"^cuda\b.*'(\d+)\.", version_py, re.MULTILINE)
+    if cuda is None:
         return None
-    site = Path(found[0])
+    site = Path(packages)
     places = [*site.glob("nvidia/*/include"), site / "triton/backends/nvidia/include"]
     for place in places:
         header = place / "cuda_runtime_api.h"
@@ -223,8 +223,8 @@ def build(cuda_include: Path | None = None, directory: Path | None = None) -> Pa
     with tempfile.TemporaryDirectory(dir=root, prefix="building-") as scratch:
         staged = Path(scratch) / "build"
         staged.mkdir()
-        for source, soname in parts.items():
-            _compile(compiler, _HERE / source, staged / soname, cuda_include)
+        for name, soname in parts.items():
+            _compile(compiler, _HERE / name, staged / soname, cuda_include)
         try:
             staged.rename(target)
         except OSError:

@@ -10,7 +10,7 @@ from ...identity import is_full_uuid
 from ...topology import MigInstance
 from .clean import Text
 from .names import looks_like_gpu
-from .records import Numbering, Record, Section, driver, known, lost, number, whole_uuid
+from .records import Numbering, Record, Section, driver, known, lost, number, regions, whole_uuid
 
 _GPU = re.compile(r"\bGPU\s{0,9}#?(\d{1,3})\s{0,9}:(?!\s{0,9}[0-9A-Fa-f]{2,8}:)", re.IGNORECASE)
 _IDENTITY = re.compile(r"\\?\s{0,99}\(\s{0,9}(UUID|S/N|Serial(?: Number)?)\s{0,9}:\s{0,9}([^)\n]{0,80})(\)?)", re.IGNORECASE)
@@ -33,9 +33,8 @@ def read(text: Text) -> Iterator[Section]:
     heads = list(_GPU.finditer(joined))
     any_identity = False
     places: list[int] = []
-    for head, following in zip(heads, [*heads[1:], None], strict=True):
-        end = min(following.start() if following else len(joined), head.end() + 400)
-        record, identified = _one(text, head, end)
+    for head, end in regions(heads, len(joined)):
+        record, identified = _one(text, head, min(end, head.end() + 400))
         if record is not None:
             any_identity |= identified
             section.records.append(record)

@@ -7,7 +7,7 @@ several outputs of a paste, each of which knows another part of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -134,3 +134,9 @@ def driver(text: str | None) -> str | None:
     """A driver version such as ``535.104.05``; None for anything else (newer tools write "Deprecated" there)."""
     value = (text or "").strip()
     return value if re.fullmatch(r"\d{2,4}\.\d{1,4}(?:\.\d{1,4})?", value, re.ASCII) else None
+
+
+def regions(matches: Sequence[re.Match[str]], end: int) -> Iterator[tuple[re.Match[str], int]]:
+    """Each match with where the next one begins: what belongs to it lies between."""
+    for place, match in enumerate(matches):
+        yield match, matches[place + 1].start() if place + 1 < len(matches) else end

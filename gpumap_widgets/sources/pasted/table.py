@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ...topology import MigInstance
 from .clean import Text
-from .records import BUS, Numbering, Record, Section, driver, known, lost, mib, number
+from .records import BUS, Numbering, Record, Section, driver, known, lost, mib, number, regions
 
 _MODES = r"On|Off|N/A|ERR!|WDDM|TCC|MCDM|Enabled|Disabled|Yes|No"
 _SECOND_CELL = re.compile(
@@ -56,11 +56,10 @@ def _one_table(text: Text, start: int, end: int, header: re.Match[str] | None) -
         _read_header(section, header, joined[header.end() : header.end() + 600])
     anchors = list(_SECOND_CELL.finditer(joined, start, end))
     last = start
-    for anchor, following in zip(anchors, [*anchors[1:], None], strict=True):
+    for anchor, region_end in regions(anchors, end):
         record = _first_cell(text, joined, last, anchor, section)
         if record is None:
             continue
-        region_end = following.start() if following else end
         stop = _STOP.search(joined, anchor.end(), region_end)
         _rest_of_row(text, record, anchor.end(), stop.start() if stop else region_end)
         section.records.append(record)
@@ -126,7 +125,7 @@ def _rest_of_row(text: Text, record: Record, start: int, end: int) -> None:
 
 def _bare_rows(text: Text, start: int, end: int, section: Section) -> None:
     rows = list(_BARE_ROW.finditer(text.joined, start, end))
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
+    for row, row_end in regions(rows, end):
         record = Record(number(row[1]))
         line = text.line_at(row.start(1))
         record.put("nvml_index", record.number, line)
@@ -134,8 +133,8 @@ def _bare_rows(text: Text, start: int, end: int, section: Section) -> None:
         record.put("pci_bus_id", row[4], line)
         if row[3] in ("WDDM", "TCC", "MCDM"):
             section.platform = "windows"
-        stop = _STOP.search(text.joined, row.end(), following.start() if following else end)
-        _rest_of_row(text, record, row.end(), stop.start() if stop else (following.start() if following else end))
+        stop = _STOP.search(text.joined, row.end(), row_end)
+        _rest_of_row(text, record, row.end(), stop.start() if stop else row_end)
         section.records.append(record)
 
 

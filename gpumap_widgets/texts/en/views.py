@@ -73,3 +73,15 @@ SENTENCES = {
     "memory.gb": "{gb} GB",
     "memory.mib": "{mib} MiB",
 }
+SENTENCES |= {
+    "findings.none": "Nothing to remark.",
+    "severity.error": "Wrong:",
+    "severity.warning": "Mind:",
+    "severity.info": "Note:",
+    "verdict.confirmed": "Confirmed",
+    "verdict.refuted": "Refuted",
+    "verdict.not checked": "Not checked",
+    "verdict.simulated": "simulated driver",
+    "evidence.env": "Inside the process: {env}",
+    "evidence.env-none": "neither variable set",
+}

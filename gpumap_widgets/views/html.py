@@ -1,0 +1,220 @@
+"""Values as HTML. Everything that comes from outside is escaped; colours follow Jupyter's theme variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from ..explanation import stop_reason
+from ..mapping import Comparison, Finding, Prediction, Process, Step
+from ..texts import say
+from ..topology import Topology
+from .palette import STYLE, colour
+from .rows import Row, certainty_text, memory_text, prediction_rows, sentence
+from .text import number, short_uuid
+
+_MOST_ROWS = 512
+_MOST_TOKENS = 64
+_MARKS = {"agrees": "✓", "differs": "✗", "not checked": "–"}
+
+
+def tag(name: str, inner: str, css: str = "", **attributes: str) -> str:
+    """An element with escaped attributes; ``inner`` is HTML already."""
+    given = {"class": css, **{k.replace("_", "-"): v for k, v in attributes.items()}}
+    attrs = "".join(f' {k}="{escape(v)}"' for k, v in given.items() if v)
+    return f"<{name}{attrs}>{inner}</{name}>"
+
+
+def page(inner: str) -> str:
+    """A fragment with the style that it needs, for a rich display outside the explorer."""
+    return f"<style>{STYLE}</style>{tag('div', inner, 'gpumap gpumap-output')}"
+
+
+def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
+    head = "".join(tag("th", escape(say(f"column.{c}")), scope="col") for c in columns)
+    body = list(rows)
+    shown = body[:_MOST_ROWS]
+    if len(body) > len(shown):
+        more = escape(say("cell.more", n=len(body) - len(shown)))
+        shown.append(tag("tr", tag("td", more, colspan=str(len(columns)))))
+    caption_html = tag("caption", escape(caption), "gpumap-hidden-text")
+    inner = tag("table", f"{caption_html}<thead>{tag('tr', head)}</thead><tbody>{''.join(shown)}</tbody>", "gpumap-table")
+    return tag("div", inner, "gpumap-scroll")
+
+
+def _cell(text: str, css: str = "", title: str = "") -> str:
+    return tag("td", escape(text), css, title=title)
+
+
+def _swatch(position: int) -> str:
+    return tag("span", "", "gpumap-swatch", style=f"background:{colour(position)}", aria_hidden="true")
+
+
+def certainty_badge(certainty: str) -> str:
+    """A certainty as a word with a shape of its own, never by colour alone."""
+    return tag("span", escape(certainty), f"gpumap-badge gpumap-{escape(certainty)}")
+
+
+# --- machine ---------------------------------------------------------------------------------------------------------
+
+
+def topology_html(topology: Topology) -> str:
+    """A machine as a table."""
+    problems = any(gpu.problem for gpu in topology.gpus)
+    columns = ["nvml_index", "name", "pci", "uuid", "memory", *(["problem"] if problems else [])]
+    rows = []
+    for position, gpu in enumerate(topology.gpus[: _MOST_ROWS + 1]):
+        cells = [
+            _cell(number(gpu.nvml_index)),
+            tag("td", _swatch(position) + escape(gpu.label)),
+            _cell(gpu.pci.short if gpu.pci else "", "gpumap-code"),
+            _cell(gpu.uuid or "", "gpumap-code"),
+            _cell(memory_text(gpu.memory_mib)),
+        ]
+        if problems:
+            cells.append(_cell(gpu.problem or say("cell.usable")))
+        rows.append(tag("tr", "".join(cells), "gpumap-faded" if gpu.problem else ""))
+    driver = f", driver {topology.driver_version}" if topology.driver_version else ""
+    title = tag("p", escape(f"{topology.source}{driver}"), "gpumap-note")
+    notes = "".join(tag("p", escape(note), "gpumap-note") for note in topology.notes)
+    return page(title + _table(say("caption.machine"), columns, rows) + notes)
+
+
+# --- prediction ------------------------------------------------------------------------------------------------------
+
+
+def sentence_html(prediction: Prediction) -> str:
+    """The sentence with its certainty."""
+    said = tag("strong", escape(sentence(prediction)))
+    sure = "" if prediction.error else " " + tag("span", escape(certainty_text(prediction)), "gpumap-why")
+    css = f"gpumap-sentence gpumap-edge-{prediction.certainty}"
+    return tag("div", said + sure, css, role="status", aria_live="polite")
+
+
+def table_html(prediction: Prediction, comparison: Comparison | None = None) -> str:
+    """The map as a table; with a comparison, what torch said beside it."""
+    columns = ["ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty"]
+    if len(prediction.processes) > 1:
+        columns.insert(0, "rank")
+    if comparison is not None:
+        columns.append("verdict")
+    rows = prediction_rows(prediction, comparison)
+    return _table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: _MOST_ROWS + 1]])
+
+
+def _row(row: Row, columns: Sequence[str]) -> str:
+    mig = f" · MIG {row.mig.profile or ''}" if row.mig else ""
+    cells = {
+        "rank": _cell(number(row.rank)),
+        "ordinal": tag("th", escape(say("cell.none") if row.ordinal is None else f"cuda:{row.ordinal}"), scope="row"),
+        "nvml_index": _cell(number(row.gpu.nvml_index)),
+        "name": tag("td", _swatch(row.position) + escape(row.gpu.label + mig)),
+        "pci": _cell(row.gpu.pci.short if row.gpu.pci else "", "gpumap-code"),
+        "uuid": _uuid_cell(row),
+        "memory": _cell(memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib)),
+        "certainty": _cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
+        "verdict": _verdict_cell(row.verdict),
+    }
+    return tag("tr", "".join(cells[c] for c in columns), "gpumap-faded" if row.ordinal is None else "")
+
+
+def _uuid_cell(row: Row) -> str:
+    uuid = row.mig.uuid if row.mig else row.gpu.uuid
+    return _cell(short_uuid(uuid), "gpumap-code", uuid or "")
+
+
+def _verdict_cell(verdict: str | None) -> str:
+    return _cell(f"{_MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else _cell("")
+
+
+def tokens_html(process: Process) -> str:
+    """The raw value with a mark under each token that did not count, and the reason beside it; "" when all is well."""
+    reading = process.reading
+    stop = reading.stop
+    if stop is None:
+        return ""
+    parts = []
+    for i, token in enumerate(reading.tokens[:_MOST_TOKENS]):
+        css = "gpumap-stop" if i == stop.token else "gpumap-unread" if i > stop.token or stop.empties else "gpumap-read"
+        parts.append(tag("span", escape(token.text) or "&nbsp;", css))
+    more = "…" if len(reading.tokens) > _MOST_TOKENS else ""
+    code = tag("code", ",".join(parts) + more)
+    return tag("div", f"{code} {tag('span', escape(stop_reason(process)), 'gpumap-why')}", "gpumap-tokens", role="alert")
+
+
+def steps_html(steps: Sequence[Step]) -> str:
+    """The steps as an ordered list, each with how sure it is and its source."""
+    items = []
+    for step in steps[:_MOST_ROWS]:
+        source = tag("span", escape(step.source), "gpumap-source")
+        badge = certainty_badge(step.certainty) if step.certainty != "certain" else ""
+        items.append(tag("li", f"{escape(str(step))} {badge} {source}", f"gpumap-stage-{escape(step.stage)}"))
+    return tag("ol", "".join(items), "gpumap-steps")
+
+
+def findings_html(findings: Sequence[Finding]) -> str:
+    """The findings, or that there are none."""
+    if not findings:
+        return tag("p", escape(say("findings.none")), "gpumap-note")
+    items = []
+    for f in findings:
+        fix = tag("div", escape(f.remedy), "gpumap-remedy") if f.remedy else ""
+        source = tag("span", escape(f.source), "gpumap-source")
+        head = tag("strong", escape(say(f"severity.{f.severity}")))
+        items.append(tag("li", f"{head} {escape(f.message)} {source}{fix}", f"gpumap-finding gpumap-{escape(f.severity)}"))
+    return tag("ul", "".join(items), "gpumap-findings")
+
+
+def prediction_html(prediction: Prediction) -> str:
+    """A prediction as a rich display: sentence and table."""
+    return page(sentence_html(prediction) + table_html(prediction))
+
+
+# --- comparison ------------------------------------------------------------------------------------------------------
+
+
+def verdict_html(comparison: Comparison) -> str:
+    """The verdict in words, labelled when it came from a simulated driver."""
+    mark = {"confirmed": "✓", "refuted": "✗"}.get(comparison.verdict, "–")
+    label = tag("strong", escape(f"{mark} {say('verdict.' + comparison.verdict)}"))
+    simulated = certainty_badge(say("verdict.simulated")) if comparison.observation.simulated else ""
+    css = f"gpumap-verdict gpumap-verdict-{comparison.verdict.replace(' ', '-')}"
+    return tag("div", f"{label} {simulated} {escape(str(comparison.reason))}", css, role="status")
+
+
+def evidence_html(comparison: Comparison) -> str:
+    """Under which settings and versions it was seen, how long each part took."""
+    seen = comparison.observation
+    facts = [f"{name} {value}" for name, value in seen.versions.items()]
+    facts += [f"{name}: {seconds:.2f} s" for name, seconds in seen.seconds.items()]
+    env = ", ".join(f"{k}={v}" for k, v in seen.env.items() if k in ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"))
+    lines = [seen.started, " · ".join(facts), say("evidence.env", env=env or say("evidence.env-none"))]
+    return "".join(tag("p", escape(line), "gpumap-note") for line in lines if line)
+
+
+def edges_html(comparison: Comparison) -> str:
+    """Foretold beside seen, by ordinal."""
+    rows = []
+    for edge in comparison.edges[: _MOST_ROWS + 1]:
+        foretold = edge.predicted.gpu.label if edge.predicted else say("cell.none")
+        seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
+        pci = (edge.observed.pci_bus_id or "") if edge.observed else ""
+        uuid = (edge.observed.uuid or "") if edge.observed else ""
+        swatch = _swatch(edge.predicted.position) if edge.predicted else ""
+        seen_swatch = _swatch(edge.seen_position) if edge.seen_position is not None else ""
+        cells = [
+            tag("th", escape(f"cuda:{edge.ordinal}"), scope="row"),
+            tag("td", swatch + escape(foretold)),
+            tag("td", seen_swatch + escape(seen)),
+            _cell(pci, "gpumap-code"),
+            _cell(short_uuid(uuid), "gpumap-code", uuid),
+            _verdict_cell(edge.verdict),
+        ]
+        rows.append(tag("tr", "".join(cells)))
+    columns = ["ordinal", "foretold", "seen", "pci", "uuid", "verdict"]
+    return _table(say("caption.comparison"), columns, rows) if rows else ""
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """A comparison as a rich display."""
+    return page(verdict_html(comparison) + edges_html(comparison) + evidence_html(comparison))

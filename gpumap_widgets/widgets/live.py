@@ -1,0 +1,129 @@
+"""The Live panel: start a run, show that it runs, take it back, show the verdict. Nothing goes through Output widgets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import ipywidgets as w  # noqa: TID251 - widgets/ is the place
+
+from ..comparison import compare
+from ..live import observe, run_for
+from ..live.kernel import Run, kernel_names
+from ..texts import say
+from ..views import html
+from .store import State
+
+_TICK = 0.2
+"""Seconds between two looks at a run: the elapsed time that is shown."""
+
+
+class LivePanel:
+    """Button, Cancel, choices and verdict. ``change`` is called with the state that carries a verdict."""
+
+    def __init__(self, current: Callable[[], State], change: Callable[[State], None]) -> None:
+        self._current, self._change = current, change
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+        self._asked: State | None = None
+        """The state whose settings run."""
+        self._stopped = ""
+        self.start = w.Button(description=say("ui.live"), icon="play", button_style="primary", tooltip=say("ui.live-tip"))
+        self.cancel = w.Button(description=say("ui.cancel"), icon="stop", disabled=True)
+        for button in (self.start, self.cancel):
+            button.layout.width = "96px"
+        names = [(say("ui.kernel-own"), ""), *((name, name) for name in kernel_names())]
+        self.kernel = w.Dropdown(options=names, value="", description=say("ui.kernel"), layout={"width": "auto"})
+        self.limit = w.BoundedFloatText(value=60, min=1, max=3600, step=10, description=say("ui.limit"), layout={"width": "180px"})
+        for widget in (self.kernel, self.limit):
+            widget.style.description_width = "initial"
+        self.view = w.HTML(layout={"width": "auto"})
+        choices = w.HBox([self.kernel, self.limit], layout={"flex_flow": "row wrap", "grid_gap": "4px 16px"})
+        self.box = w.VBox([choices, self.view])
+        for widget, css in ((self.start, "live"), (self.cancel, "cancel"), (self.view, "view-live"), (self.kernel, "kernel"), (self.limit, "limit")):
+            widget.add_class(f"gpumap-{css}")
+        self.start.on_click(lambda _: self._begin())
+        self.cancel.on_click(lambda _: self._end())
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Run the settings that are shown; a run under way gives way."""
+        state = self._current()
+        self._end()
+        self._stopped = ""
+        prediction = state.prediction
+        if prediction.error is not None or not prediction.processes:
+            self._change(state.compared(compare(prediction, observe(prediction))))
+            return
+        run = run_for(prediction, self.kernel.value or None, float(self.limit.value), on_done=self._done)
+        with self._lock:
+            self._run, self._asked = run, state
+        run.start()
+        self.cancel.disabled = False
+        self._say_running(run)
+        threading.Thread(target=self._tick, args=(run,), name="gpumap-live-clock", daemon=True).start()
+
+    def _tick(self, run: Run) -> None:
+        """Show the elapsed time until the run has ended or is no longer ours."""
+        while not run.wait(_TICK):
+            if self._run is not run:
+                return
+            self._say_running(run)
+
+    def _say_running(self, run: Run) -> None:
+        with self._lock:
+            if self._run is run:
+                said = escape(say("ui.live-running", seconds=run.elapsed))
+                self.view.value = html.tag("div", said, "gpumap-verdict", role="status")
+
+    def _done(self, run: Run) -> None:
+        """Called on the run's own thread when it has ended in whatever way."""
+        with self._lock:
+            if self._run is not run or self._asked is None:
+                return  # it was taken back
+            asked, self._run, self._asked = self._asked, None, None
+        self.cancel.disabled = True
+        observation = run.observation
+        now = self._current()
+        if observation is not None and now.scenario == asked.scenario:
+            self._change(now.compared(compare(asked.prediction, observation)))
+
+    def _end(self, said: str = "") -> None:
+        """Take a run back, if there is one: its process is killed, its answer is not shown."""
+        with self._lock:
+            run = self._run
+            if said:
+                self._run, self._asked = None, None
+        if run is not None:
+            self._stopped = said
+            run.cancel()
+            self.cancel.disabled = True
+
+    # --- showing -----------------------------------------------------------------------------------------------------
+
+    def show(self, state: State) -> None:
+        """Show the verdict of a state; an edit under way of a run stops the run, since it answers another question."""
+        with self._lock:
+            changed = self._asked is not None and self._asked.scenario != state.scenario
+            running = self._run is not None
+        if changed:
+            self._end(say("ui.live-changed"))
+        elif running:
+            return
+        comparison = state.comparison
+        if comparison is not None:
+            self.view.value = html.verdict_html(comparison) + html.edges_html(comparison) + html.evidence_html(comparison)
+        else:
+            self.view.value = html.tag("p", escape(self._stopped or say("ui.live-idle")), "gpumap-note")
+            self._stopped = ""
+
+    def close(self) -> None:
+        """Kill a run and wait until its process is gone."""
+        with self._lock:
+            run, self._run, self._asked = self._run, None, None
+        if run is not None:
+            run.cancel()
+            run.wait(10)
