@@ -198,8 +198,11 @@ def _in_common(found: list[Model]) -> Model:
     first, one_name = found[0], len({model.name for model in found}) == 1
     if len(found) == 1:
         return first
-    shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*(model.name for model in found), strict=False))
-    changes: dict[str, Any] = {"name": "".join(letters[0] for letters in shared).rstrip(" -(") or first.name}
+    pieces = zip(*(re.findall(r"\w+|\W+", model.name) for model in found), strict=False)
+    shared = takewhile(lambda same: len(set(same)) == 1, pieces)
+    changes: dict[str, Any] = {"name": "".join(same[0] for same in shared).rstrip(" -(") or first.name}
+    if not one_name:
+        changes["source"] = f"what {len(found)} models of this name share"
     unsure = {field for model in found for field in model.unsure}
     for field in _IDENTITY + _SPEEDS + _MEMORY:
         values = [getattr(model, field) for model in found]

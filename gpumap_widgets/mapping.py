@@ -212,6 +212,8 @@ class Observation:
     kernel_name: str = ""
     simulated: bool = False
     """True when a simulated driver answered: it confirms the code path, never the hardware."""
+    present: tuple[tuple[str | None, str | None], ...] | None = None
+    """UUID (bare) and PCI address of each GPU that NVML showed there, whatever the list hides; None when it was mute."""
 
 
 @dataclass(frozen=True)

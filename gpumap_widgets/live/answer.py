@@ -32,6 +32,14 @@ _ADVISED = frozenset({34, 101, 304, 802, 803, 804, 999})
 """Codes with a sentence of their own, ``live.cuinit-N``."""
 
 
+class NoAnswerError(Exception):
+    """A run ends without an answer; ``problem`` says why."""
+
+    def __init__(self, key: str, **fields: Any) -> None:
+        super().__init__(key)
+        self.problem = _say(key, **fields)
+
+
 def observation_from(
     facts: Facts | Message, *, wanted: Mapping[str, str], started: str, kernel_name: str, total: float
 ) -> Observation:
@@ -104,27 +112,34 @@ def problem_in(facts: Facts) -> Message | None:
     if not facts["libcuda"]:
         return _say("live.no-driver")
     code = facts["cuinit"]
+    if code == 0 and facts["count"]:  # the driver is content, torch is not
+        return _torch_failed(facts)
     if code in (0, NO_DEVICE):
-        return _no_device(facts, code)
+        return _no_device(facts)
     name = CUINIT.get(code, "?")
     if code in _ADVISED:
         return _say(f"live.cuinit-{code}", code=code, name=name)
     return _say("live.cuinit", code=code, name=name)
 
 
-def _no_device(facts: Facts, code: int) -> Message | None:
+def _torch_failed(facts: Facts) -> Message:
+    torch, driver = facts["torch"], facts.get("driver_cuda")
+    if _major(driver) < _major(torch["cuda"]):
+        return _say("live.old-driver", driver=driver, cuda=torch["cuda"])
+    kind, text = facts.get("cuda_error") or ("", "")
+    return _say("live.torch-failed", error=f"{kind}: {_first_line(text)}")
+
+
+def _no_device(facts: Facts) -> Message | None:
     """cuInit says 100 for an empty list just as for an empty machine: NVML tells them apart."""
     present, listed = facts.get("present"), CUDA_VISIBLE_DEVICES in facts["env"]
-    if code == 0 and _major(facts.get("driver_cuda")) < _major(facts["torch"]["cuda"]):
-        return _say("live.old-driver", driver=facts.get("driver_cuda"), **facts["torch"])
-    if code == 0 and not (listed and present):  # the driver is content, torch is not
-        kind, text = facts.get("cuda_error") or ("", "")
-        return _say("live.torch-failed", error=f"{kind}: {_first_line(text)}")
     if present is None:
         return _say("live.no-device-unclear" if listed else "live.no-device")
     if not present:
         return _say("live.no-device")
-    return None if listed else _say("live.no-device-opened", count=len(present))
+    if listed and any(uuid for uuid, _ in present):
+        return None
+    return _say("live.not-opened", count=len(present))
 
 
 def _say(key: str, **fields: Any) -> Message:

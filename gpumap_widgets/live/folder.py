@@ -32,9 +32,9 @@ def private_folder() -> Iterator[Path]:
     _sweep(base)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     try:
-        with open(path / "unlocked", "w") as lock:
+        with (path / "unlocked").open("w") as lock:
             _try_lock(lock.fileno())
-            os.rename(path / "unlocked", path / _LOCK)  # so that nobody ever finds it there and free
+            (path / "unlocked").rename(path / _LOCK)  # so that nobody ever finds it there and free
             yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
@@ -76,7 +76,7 @@ def _is_left_over(entry: os.DirEntry[str]) -> bool:
         status = entry.stat(follow_symlinks=False)
         if not entry.is_dir(follow_symlinks=False) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
             return False
-        with open(Path(entry.path, _LOCK)) as lock:
+        with Path(entry.path, _LOCK).open() as lock:
             return _try_lock(lock.fileno())
     except FileNotFoundError:
         return time.time() - status.st_mtime > _UNLOCKED_FOR

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import importlib.util
-import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -22,30 +21,11 @@ from typing import Any
 
 from ..frozen import FrozenDict
 from ..mapping import Message, Observation
-from .answer import observation_from
+from .answer import NoAnswerError, observation_from
 from .environment import complete_environment
 from .folder import SOCKET, holds_sockets, private_folder
+from .program import EXPRESSION, OWN, facts_in, last_words, question, write_own_spec
 
-_PROBE = Path(__file__).with_name("probe.py")
-_MIME = "application/x-gpumap"
-"""The answer travels as a type of its own: start-up files may print, and may replace the formatter for text."""
-_QUESTION = """
-_gpumap = {{"__name__": "gpumap_probe"}}
-exec(compile({source!r}, "gpumap_probe", "exec"), _gpumap)
-_gpumap["leash"]({limit})
-_gpumap["answer"] = _gpumap["json"].dumps(_gpumap["report"]({names!r}))
-class _GpumapAnswer:
-    def _repr_mimebundle_(self, **_):
-        return {{{mime!r}: _gpumap["answer"]}}
-"""
-_BOOT = """import sys
-if sys.path[:1] == [""]: del sys.path[0]
-import runpy
-runpy.run_path({probe!r}, run_name="gpumap_probe")["leash"]({limit}, direct=True)
-from ipykernel.kernelapp import launch_new_instance
-launch_new_instance()
-"""
-"""What ``-m ipykernel_launcher`` does, on a leash from the first moment."""
 _POLL = 0.02
 """Seconds between two looks at the kernel, the clock and the Cancel button."""
 _SLOW_START = 30.0
@@ -56,12 +36,14 @@ _DYING = 5.0
 _running: set[Run] = set()
 
 
-class _NoAnswer(Exception):
-    """The run ends here; the message says why."""
-
-    def __init__(self, key: str, **fields: Any) -> None:
-        super().__init__(key)
-        self.problem = Message(key, FrozenDict(fields))
+def kernel_names() -> tuple[str, ...]:
+    """Names of the installed Python kernels, for a choice; none where jupyter_client is missing."""
+    try:
+        from jupyter_client.kernelspec import KernelSpecManager  # noqa: TID251
+    except ImportError:
+        return ()
+    specs = KernelSpecManager().get_all_specs()
+    return tuple(sorted(name for name, found in specs.items() if found["spec"].get("language", "").lower() == "python"))
 
 
 class Run:
@@ -88,12 +70,14 @@ class Run:
         self._cancelled = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._work, name="gpumap-live", daemon=True)
+        self._inherited: dict[str, str] = {}
         self._started = self._ended = 0.0
 
     def start(self) -> Run:
         """Start and return at once. Raises RuntimeError when it was started before."""
         if self._started:
             raise RuntimeError("a run is used once")
+        self._inherited = dict(os.environ)
         self._started = time.monotonic()
         _running.add(self)
         self._thread.start()
@@ -115,7 +99,7 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has ended and its thread is gone; whether that is so. ``timeout`` in seconds."""
-        if threading.current_thread() is not self._thread:
+        if self._started and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
         return self.done
 
@@ -137,9 +121,9 @@ class Run:
             # a loop of a known kind: the policy of the notebook may be another, and zmq needs a selector
             with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
                 facts = runner.run(self._ask())
-        except _NoAnswer as reason:
+        except NoAnswerError as reason:
             facts = reason.problem
-        except Exception as exc:  # a full disk, a broken installation: the notebook must learn of it
+        except Exception as exc:  # noqa: BLE001 - a full disk, a broken installation: the notebook must learn of it
             facts = Message("live.failed", FrozenDict({"error": f"{type(exc).__name__}: {exc}"}))
         self._ended = time.monotonic()
         self.observation = observation_from(
@@ -152,22 +136,22 @@ class Run:
 
     async def _ask(self) -> Mapping[str, Any]:
         self._look_at_clock(starting=True)
-        with private_folder() as folder, open(folder / "log", "wb") as log:
+        with private_folder() as folder, (folder / "log").open("wb") as log:
             kernel = _Kernel(folder, self.kernel_name, self.timeout)
             try:
-                await kernel.start(complete_environment(os.environ, self.env), log)
-                facts = await kernel.answer(_question(self.env, self.timeout), self._look_at_clock)
+                await kernel.start(complete_environment(self._inherited, self.env), log)
+                facts = await kernel.answer(question(self.env, self.timeout), self._look_at_clock)
                 return {**facts, "kernel_seconds": kernel.up - self._started}
             finally:
                 await kernel.end()
 
-    def _look_at_clock(self, starting: bool) -> None:
+    def _look_at_clock(self, *, starting: bool) -> None:
         if self._cancelled.is_set():
-            raise _NoAnswer("live.cancelled", seconds=f"{self.elapsed:.1f}")
+            raise NoAnswerError("live.cancelled", seconds=f"{self.elapsed:.1f}")
         if self.elapsed > self.timeout:
-            raise _NoAnswer("live.timed-out", seconds=f"{self.timeout:g}")
+            raise NoAnswerError("live.timed-out", seconds=f"{self.timeout:g}")
         if starting and self.elapsed > max(_SLOW_START, self.timeout / 2):
-            raise _NoAnswer("live.slow-start", seconds=f"{self.elapsed:.0f}")
+            raise NoAnswerError("live.slow-start", seconds=f"{self.elapsed:.0f}")
 
 
 class _Kernel:
@@ -177,19 +161,23 @@ class _Kernel:
         try:
             import zmq
             import zmq.asyncio
-            from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
-            from jupyter_client.manager import AsyncKernelManager
+            from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # noqa: TID251
+            from jupyter_client.manager import AsyncKernelManager  # noqa: TID251
         except ImportError as exc:
-            raise _NoAnswer("live.no-jupyter-client", error=str(exc), executable=sys.executable) from exc
+            raise NoAnswerError("live.no-jupyter-client", error=str(exc), executable=sys.executable) from exc
         self.log = folder / "log"
         self.up = 0.0
         """When it first answered, on the monotonic clock; 0 until then."""
-        specs = KernelSpecManager() if name is not None else _own_spec(KernelSpecManager, folder, timeout)
+        if name is None:
+            name, places = OWN, [str(write_own_spec(folder, timeout))]
+            specs = KernelSpecManager(kernel_dirs=places, ensure_native_kernel=False)
+        else:
+            specs = KernelSpecManager()
         sockets = zmq.has("ipc") and holds_sockets(folder) and sys.platform != "win32"
         self.context = zmq.asyncio.Context()
         self.manager = AsyncKernelManager(
             kernel_spec_manager=specs,
-            kernel_name=name if name is not None else "gpumap",
+            kernel_name=name,
             connection_file=str(folder / "kernel.json"),
             context=self.context,
             **({"transport": "ipc", "ip": str(folder / SOCKET)} if sockets else {}),
@@ -199,41 +187,41 @@ class _Kernel:
         except NoSuchKernel as exc:
             self.context.destroy(linger=0)
             known = ", ".join(sorted(specs.find_kernel_specs())) or "-"
-            raise _NoAnswer("live.no-kernelspec", name=name, known=known) from exc
+            raise NoAnswerError("live.no-kernelspec", name=name, known=known) from exc
 
     async def start(self, env: dict[str, str], log: Any) -> None:
         """Start the process. A kernelspec's own variables override ``env``; that is why it is read back."""
         language = self.spec.language
         if language and language.lower() != "python":
-            raise _NoAnswer("live.not-python", name=self.manager.kernel_name, language=language)
-        quiet = ["--HistoryManager.enabled=False"] if any("ipykernel" in arg for arg in self.spec.argv) else []
+            raise NoAnswerError("live.not-python", name=self.manager.kernel_name, language=language)
+        line = " ".join(self.spec.argv)
+        quiet = ["--HistoryManager.enabled=False"] if "ipykernel" in line and "HistoryManager" not in line else []
         try:
             await self.manager.start_kernel(
                 env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, extra_arguments=quiet
             )
         except (OSError, ValueError) as exc:  # no such program; a variable that no process can have
-            raise _NoAnswer("live.no-start", tail=f"{type(exc).__name__}: {exc}") from exc
+            raise NoAnswerError("live.no-start", tail=f"{type(exc).__name__}: {exc}") from exc
 
-    async def answer(self, code: str, look_at_clock: Callable[[bool], None]) -> dict[str, Any]:
+    async def answer(self, code: str, look_at_clock: Callable[..., None]) -> dict[str, Any]:
         """What the probe reports."""
-        while self.manager.transport == "ipc" and not Path(f"{self.manager.ip}-{self.manager.shell_port}").exists():
-            look_at_clock(True)
+        socket = f"{self.manager.ip}-{self.manager.shell_port}"
+        while self.manager.transport == "ipc" and not os.path.exists(socket):  # noqa: ASYNC240, PTH110
+            look_at_clock(starting=True)
             await self._look_at_process()
             await asyncio.sleep(_POLL / 4)  # connecting to a socket that is not there yet costs zmq 0.1 s
         client = self.manager.client(context=self.context)
         shell = client.shell_channel
         try:
             client.kernel_info()
-            request = client.execute(
-                code, silent=True, allow_stdin=False, user_expressions={"answer": "_GpumapAnswer()"}
-            )
+            request = client.execute(code, silent=True, allow_stdin=False, user_expressions={"answer": EXPRESSION})
             while True:
                 if await shell.socket.poll(_POLL * 1000):
                     message = await shell.get_msg()
                     self.up = self.up or time.monotonic()
                     if message["parent_header"].get("msg_id") == request:
-                        return _facts(message["content"])
-                look_at_clock(not self.up)
+                        return facts_in(message["content"])
+                look_at_clock(starting=not self.up)
                 await self._look_at_process()
         finally:
             shell.stop()
@@ -242,12 +230,13 @@ class _Kernel:
         status = await self.manager.provisioner.poll()
         if status is None:
             return
-        tail = _tail(self.log)
+        tail = last_words(self.log)
         if "No module named ipykernel" in tail or "No module named 'ipykernel" in tail:
-            raise _NoAnswer("live.no-ipykernel", executable=self.spec.argv[0])
+            raise NoAnswerError("live.no-ipykernel", executable=self.spec.argv[0])
         if not self.up:
-            raise _NoAnswer("live.no-start", tail=tail or f"exit status {status}")
-        raise _NoAnswer("live.died", status=str(status), tail=tail or "-")
+            raise NoAnswerError("live.no-start", tail=tail or f"exit status {status}")
+        how = signal.Signals(-status).name if status < 0 else str(status)
+        raise NoAnswerError("live.died", status=how, tail=tail or "-")
 
     async def end(self) -> None:
         """Kill the process and its group, wait for it, close everything."""
@@ -256,60 +245,12 @@ class _Kernel:
             if await provisioner.poll() is None:
                 await provisioner.kill()
             deadline = time.monotonic() + _DYING
-            while (status := await provisioner.poll()) is None and time.monotonic() < deadline:
+            while (status := await provisioner.poll()) is None and time.monotonic() < deadline:  # noqa: ASYNC110
                 await asyncio.sleep(_POLL / 4)
             if status is not None:
                 await provisioner.wait()
         await self.manager.cleanup_resources()
         self.context.destroy(linger=0)
-
-
-def _own_spec(manager: Any, folder: Path, timeout: float) -> Any:
-    """A kernelspec for this interpreter, which need not have one installed; without the user's start-up files.
-
-    Those, and modules that lie in the working directory, belong to notebooks: they say nothing about the scenario.
-    """
-    if importlib.util.find_spec("ipykernel") is None:
-        raise _NoAnswer("live.no-ipykernel", executable=sys.executable)
-    boot = _BOOT.format(probe=str(_PROBE), limit=_limit(timeout))
-    settings = [
-        f"--ipython-dir={folder / 'ipython'}",
-        "--InteractiveShellApp.exec_PYTHONSTARTUP=False",
-        "--InteractiveShellApp.ignore_cwd=True",
-        "--IPKernelApp.capture_fd_output=False",  # the last words of a crash belong into the log
-        "--HistoryManager.enabled=False",
-    ]
-    argv = [sys.executable, "-X", "faulthandler", "-c", boot, "-f", "{connection_file}", *settings]
-    place = folder / "kernels" / "gpumap"
-    place.mkdir(parents=True)
-    spec = {"argv": argv, "display_name": "gpumap", "language": "python"}
-    (place / "kernel.json").write_text(json.dumps(spec))
-    return manager(kernel_dirs=[str(place.parent)], ensure_native_kernel=False)
-
-
-def _question(env: Mapping[str, str], timeout: float) -> str:
-    source = _PROBE.read_text(encoding="utf-8")
-    return _QUESTION.format(source=source, limit=_limit(timeout), names=tuple(env), mime=_MIME)
-
-
-def _limit(timeout: float) -> int:
-    """Whole seconds after which a kernel ends itself: only ever needed when nobody is left to end it."""
-    return int(min(timeout, 1e6)) + 10
-
-
-def _facts(reply: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        facts = json.loads(reply["user_expressions"]["answer"]["data"][_MIME])
-    except (KeyError, TypeError, ValueError) as exc:
-        error = f"{reply['ename']}: {reply['evalue']}" if reply.get("status") == "error" else repr(exc)
-        raise _NoAnswer("live.unreadable", error=error) from exc
-    return dict(facts)
-
-
-def _tail(log: Path) -> str:
-    """The last words of a kernel: the last lines of its standard error."""
-    lines = log.read_bytes()[-4000:].decode(errors="replace").splitlines()
-    return "\n".join(line for line in lines if line.strip())[-800:]
 
 
 @atexit.register

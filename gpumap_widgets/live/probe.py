@@ -32,7 +32,7 @@ _WINDOWS = sys.platform == "win32"
 _PR_SET_PDEATHSIG = 1
 
 
-def leash(seconds: int, direct: bool = False) -> None:
+def leash(seconds: int, *, direct: bool = False) -> None:
     """See that this process outlives neither its starter nor its time, even while a hanging driver holds the interpreter.
 
     Jupyter's own watch over the starter is a Python thread, which cannot run while C code keeps the lock; both of
@@ -61,7 +61,7 @@ def report(names: Container[str] = ()) -> Facts:
         try:
             torch.cuda.init()
             # device_count() asks NVML before torch 2.8 or so, not the driver
-            count = getattr(torch._C, "_cuda_getDeviceCount", torch.cuda.device_count)()
+            count = getattr(torch._C, "_cuda_getDeviceCount", torch.cuda.device_count)()  # noqa: SLF001
             facts["devices"] = [_device(torch, i) for i in range(count)]
         except Exception as exc:
             facts["cuda_error"] = [type(exc).__name__, str(exc)]
@@ -126,11 +126,12 @@ def _driver(facts: Facts) -> ctypes.CDLL | None:
     facts["libcuda"] = cuda is not None
     if cuda is None:
         return None
-    version = ctypes.c_int()
-    if cuda.cuDriverGetVersion(ctypes.byref(version)) == 0 and version.value:
-        facts["driver_cuda"] = f"{version.value // 1000}.{version.value % 1000 // 10}"
+    number = ctypes.c_int()
+    if cuda.cuDriverGetVersion(ctypes.byref(number)) == 0 and number.value:
+        facts["driver_cuda"] = f"{number.value // 1000}.{number.value % 1000 // 10}"
     if not facts["devices"]:
         facts["cuinit"] = cuda.cuInit(0)
+        facts["count"] = number.value if cuda.cuDeviceGetCount(ctypes.byref(number)) == 0 else 0
     return cuda
 
 

@@ -14,8 +14,8 @@ from .rows import memory_text, sentence
 from .text import number
 
 MOST_ROWS = 32
-_NAME = 21
-_SUB = 27
+_NAME = 18
+_SUB = 26
 SMI, ORDER, LIST, PROCESS = range(4)
 
 
@@ -164,7 +164,7 @@ def _list_chips(topology: Topology, process: Process) -> list[Chip]:
         ends = stop is not None and i == stop.token
         key = "ignored" if not ends else "empties" if stop is not None and stop.empties else "stop"
         if stop is not None and stop.empties and i < stop.token:
-            key = "empties"
+            key = "again" if i == stop.other else "lost"
         chips.append(Chip(LIST, i, "✗" if ends else "", title, say(f"graph.token-{key}"), token.text, None, not ends))
     return chips + _more(LIST, len(reading.tokens) - MOST_ROWS)
 
@@ -176,11 +176,11 @@ def _process_chips(topology: Topology, process: Process, comparison: Comparison 
         gpu = device.gpu
         index = f" · nvidia-smi {gpu.nvml_index}" if gpu.nvml_index is not None else ""
         sub = (device.mig.profile or "MIG") + " " + gpu.short_name if device.mig else gpu.short_name
-        sub = short(sub, _SUB - len(index)) + index
+        sub = short(sub, _SUB + 4 - len(index)) + index
         edge = edges.get(device.ordinal)
         if edge is not None and comparison is not None:
             seen = edge.observed.name if edge.observed and edge.observed.name else say("graph.no-device")
-            sub = short(say(f"graph.{edge.verdict.replace(' ', '-')}", seen=seen), _SUB + 3)
+            sub = short(say(f"graph.{edge.verdict.replace(' ', '-')}", seen=seen), _SUB + 4)
         row = device.token if device.token is not None and device.token < MOST_ROWS else device.ordinal
         chips.append(Chip(PROCESS, row, "", f"cuda:{device.ordinal}", sub, _hover(gpu), device.position, False))
     return chips + _more(PROCESS, len(process.devices) - MOST_ROWS)

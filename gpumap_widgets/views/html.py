@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
 
 from ..explanation import stop_reason
 from ..mapping import Comparison, Finding, Prediction, Process, Step
@@ -32,7 +33,7 @@ def page(inner: str) -> str:
 
 def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
     head = "".join(tag("th", escape(say(f"column.{c}")), scope="col") for c in columns)
-    body = list(rows)
+    body = list(rows) or [tag("tr", tag("td", escape(say("cell.no-rows")), colspan=str(len(columns))), "gpumap-faded")]
     shown = body[:_MOST_ROWS]
     if len(body) > len(shown):
         more = escape(say("cell.more", n=len(body) - len(shown)))
@@ -139,17 +140,23 @@ def tokens_html(process: Process) -> str:
         parts.append(tag("span", escape(token.text) or "&nbsp;", css))
     more = "…" if len(reading.tokens) > _MOST_TOKENS else ""
     code = tag("code", ",".join(parts) + more)
-    return tag("div", f"{code} {tag('span', escape(stop_reason(process)), 'gpumap-why')}", "gpumap-tokens", role="alert")
+    key = "tokens.empties" if stop.empties else "tokens.stop"
+    said = say(key, token=reading.tokens[stop.token].text, why=stop_reason(process))
+    return tag("div", f"{code} {tag('span', escape(said), 'gpumap-why')}", "gpumap-tokens", role="alert")
 
 
 def steps_html(steps: Sequence[Step]) -> str:
-    """The steps as an ordered list, each with how sure it is and its source."""
-    items = []
-    for step in steps[:_MOST_ROWS]:
-        source = tag("span", escape(step.source), "gpumap-source")
-        badge = certainty_badge(step.certainty) if step.certainty != "certain" else ""
-        items.append(tag("li", f"{escape(str(step))} {badge} {source}", f"gpumap-stage-{escape(step.stage)}"))
-    return tag("ol", "".join(items), "gpumap-steps")
+    """The steps under the stage that they belong to, each with how sure it is; a source is named where it changes."""
+    parts = []
+    for stage, group in groupby(steps[:_MOST_ROWS], key=lambda step: step.stage):
+        items, last = [], ""
+        for step in group:
+            source = tag("span", escape(step.source), "gpumap-source") if step.source != last else ""
+            badge = certainty_badge(step.certainty) if step.certainty != "certain" else ""
+            items.append(tag("li", f"{escape(str(step))} {badge} {source}"))
+            last = step.source
+        parts.append(tag("h4", escape(say(f"stage.{stage}"))) + tag("ol", "".join(items), "gpumap-steps"))
+    return tag("div", "".join(parts), "gpumap-stages")
 
 
 def findings_html(findings: Sequence[Finding]) -> str:

@@ -49,6 +49,7 @@ STYLE = """
 .gpumap-tokens .gpumap-unread { color: var(--gm-dim); text-decoration: line-through; }
 .gpumap-note { color: var(--gm-dim); margin: 2px 0; overflow-wrap: anywhere; }
 .gpumap ol.gpumap-steps { margin: 4px 0; padding-left: 26px; } .gpumap ol.gpumap-steps li { padding: 2px 0; overflow-wrap: anywhere; }
+.gpumap .gpumap-stages h4 { margin: 10px 0 2px; font-size: 13px; color: var(--gm-dim); } .gpumap .gpumap-stages h4:first-child { margin-top: 0; }
 .gpumap-source { color: var(--gm-dim); font-size: 11px; } .gpumap-source::before { content: "— "; }
 .gpumap ul.gpumap-findings { list-style: none; margin: 4px 0; padding: 0; }
 .gpumap li.gpumap-finding { border-left: 4px solid var(--gm-warn); padding: 4px 10px; margin: 6px 0; overflow-wrap: anywhere; }
@@ -58,7 +59,7 @@ STYLE = """
 .gpumap-agrees { color: var(--gm-ok); } .gpumap-differs { color: var(--gm-bad); font-weight: 600; } .gpumap-not-checked { color: var(--gm-dim); }
 .gpumap-hidden-text { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .gpumap-label { color: var(--gm-dim); font-size: 12px; }
-.gpumap-graph { overflow-x: auto; } .gpumap-graph .js-plotly-plot { min-width: 760px; }
+.gpumap-graph { overflow-x: auto; } .gpumap-graph .js-plotly-plot { min-width: 900px; }
 .gpumap-graph .js-plotly-plot text { fill: var(--gm-fg) !important; } .gpumap-graph .cursor-pointer { cursor: pointer; }
 .gpumap .widget-radio-box { flex-direction: row; flex-wrap: wrap; gap: 0 14px; height: auto; margin: 0; }
 .gpumap .widget-radio-box label { width: auto; height: 24px; line-height: 24px; white-space: nowrap; }

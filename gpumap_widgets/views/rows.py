@@ -10,6 +10,7 @@ from ..texts import say
 from ..topology import Gpu, MigInstance
 
 _NAMED_IN_SENTENCE = 4
+_MOST_INDICES = 8
 
 
 class Row(NamedTuple):
@@ -96,18 +97,28 @@ def sentence(prediction: Prediction) -> str:
     if len(process.devices) > len(shown):
         parts.append(say("sentence.more", n=len(process.devices) - len(shown)))
     said = [say("sentence.end", parts=", ".join(parts))]
-    hidden = [_hidden_name(prediction, i) for i in process.hidden]
-    if hidden:
-        names = ", ".join(hidden[:_NAMED_IN_SENTENCE])
-        if len(hidden) > _NAMED_IN_SENTENCE:
-            names += ", " + say("sentence.more", n=len(hidden) - _NAMED_IN_SENTENCE)
-        said.append(say("sentence.hidden-one" if len(hidden) == 1 else "sentence.hidden-many", gpus=names))
+    if process.hidden:
+        groups = _hidden_groups(prediction, process)
+        names = ", ".join(groups[:_NAMED_IN_SENTENCE])
+        if len(groups) > _NAMED_IN_SENTENCE:
+            names += ", " + say("sentence.more", n=len(groups) - _NAMED_IN_SENTENCE)
+        said.append(say("sentence.hidden-one" if len(process.hidden) == 1 else "sentence.hidden-many", gpus=names))
     return " ".join(said)
 
 
-def _hidden_name(prediction: Prediction, position: int) -> str:
-    gpu = prediction.scenario.topology.gpus[position]
-    return gpu.short_name if gpu.nvml_index is None else f"{gpu.short_name} ({gpu.nvml_index})"
+def _hidden_groups(prediction: Prediction, process: Process) -> list[str]:
+    """The hidden GPUs, those of one model together: ``6 × A100 (nvidia-smi 0, 2, 4 …)``."""
+    by_name: dict[str, list[int | None]] = {}
+    for position in sorted(process.hidden):
+        gpu = prediction.scenario.topology.gpus[position]
+        by_name.setdefault(gpu.short_name, []).append(gpu.nvml_index)
+    groups = []
+    for name, indices in by_name.items():
+        known = [str(i) for i in indices if i is not None]
+        shown = ", ".join(known[:_MOST_INDICES]) + (" …" if len(known) > _MOST_INDICES else "")
+        key = "bare" if not known else "single" if len(indices) == 1 else "group"
+        groups.append(name if key == "bare" and len(indices) == 1 else say(f"sentence.hidden-{key}", n=len(indices), name=name, indices=shown))
+    return groups
 
 
 def _named(device: Device) -> str:

@@ -39,6 +39,7 @@ def order_control() -> Control:
         return {"options": [*documented, (f"“{value}”", value)] if odd else documented, "value": value}
 
     widget = w.RadioButtons(options=documented, value=None, description=say("ui.order"), layout={"width": "auto"})
+    widget.style.description_width = "initial"
     widget.add_class("gpumap-order")
     return Control(widget, lambda state, value: _set(state, CUDA_DEVICE_ORDER, value), write)
 
@@ -79,8 +80,7 @@ def tags_control() -> Control:
         value = state.scenario.visible_devices
         return {"value": value.split(",") if value else []}
 
-    widget = w.TagsInput(value=[], allow_duplicates=True, layout={"flex": "1 1 220px", "width": "auto"})
-    widget.placeholder = ""
+    widget = w.TagsInput(value=[], allow_duplicates=True, placeholder=say("ui.tags"), layout={"flex": "1 1 220px", "width": "auto"})
     widget.add_class("gpumap-tags")
     return Control(widget, read, write)
 

@@ -22,6 +22,7 @@ from ..views import html
 from ..views.graph import graph
 from ..views.palette import STYLE
 from .controls import CONTROLS, Control
+from .fit import Fit
 from .graph import figure_widget, on_gpu_click, redraw
 from .live import LivePanel
 from .machine import GIVEN, THIS, MachinePicker
@@ -54,6 +55,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._live = LivePanel(lambda: self._store.state, self._change)
         self._html = {name: w.HTML() for name in ("notice", "tokens", "sentence", *_TABS[:-1])}
         self._figure = figure_widget(graph(state.prediction))
+        self._fit = Fit()
         self._tabs = w.Tab(children=[*(self._html[name] for name in _TABS[:-1]), self._live.box])
         self._lay_out()
         self._bind()
@@ -64,9 +66,8 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _lay_out(self) -> None:
         wrap = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 16px"}
         field = {name: control.widget for name, control in self._controls.items()}
-        graph_box = w.Box([self._figure], layout={"width": "100%", "display": "block"})
+        graph_box = w.Box([self._figure, self._fit], layout={"width": "100%", "display": "block"})
         graph_box.add_class("gpumap-graph")
-        graph_box.tooltip = say("ui.graph")
         self.children = [
             w.HTML(f"<style>{STYLE}</style>", layout={"height": "0", "margin": "0", "display": "none"}),
             w.HBox([field["machine"], self._machine.toggle, self._live.start, self._live.cancel], layout=wrap),
@@ -146,7 +147,9 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._html["notice"].value = html.tag("div", escape(state.notice), "gpumap-note", role="status") if state.notice else ""
         self._html["tokens"].value = html.tokens_html(process) if process else ""
         self._html["sentence"].value = html.sentence_html(prediction)
-        redraw(self._figure, graph(prediction, state.comparison))
+        drawing = graph(prediction, state.comparison)
+        redraw(self._figure, drawing)
+        self._fit.alt = drawing.alt
         self._html["table"].value = html.table_html(prediction, state.comparison)
         self._html["steps"].value = html.steps_html(prediction.steps)
         self._html["findings"].value = html.findings_html(prediction.findings)
@@ -161,7 +164,8 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Stop a run, and close every widget that belongs to the explorer, layouts and styles too."""
         self._live.close()
         self._store.unobserve_all()
-        for widget in reversed(list(dict.fromkeys(_family(self)))):
+        family = {id(widget): widget for widget in _family(self)}  # a figure cannot be hashed
+        for widget in family.values():
             if widget is not self:
                 widget.unobserve_all()
                 widget.close()

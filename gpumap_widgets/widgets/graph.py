@@ -15,10 +15,10 @@ import plotly.graph_objects as go  # noqa: TID251 - the one place
 from ..views.graph import MOST_ROWS, Chip, GraphSpec, Line, Stub
 from ..views.palette import colour
 
-_CHIP, _HALF, _BAR, _ROUND = 0.74, 0.37, 0.018, 0.02
+_CHIP, _HALF, _BAR, _ROUND = 0.735, 0.405, 0.016, 0.016
 _GREY, _WRONG = "#8a8a8a", "#C62828"
 _INK, _FAINT = "rgba(60,60,60,1)", "rgba(60,60,60,0.5)"
-_ROW_PX, _HEAD_PX = 50, 62
+_ROW_PX, _HEAD_PX = 54, 62
 HIT, LEADS, LABELS = range(3)
 
 
@@ -110,7 +110,7 @@ def _texts(spec: GraphSpec) -> list[dict[str, Any]]:
         "x": [c.column + 0.035 for c in led],
         "y": [-c.row for c in led],
         "text": [f"<b>{escape(c.lead)}</b>" for c in led],
-        "textfont": {"size": 16, "color": [_FAINT if c.faded else _INK for c in led]},
+        "textfont.color": [_FAINT if c.faded else _INK for c in led],
     }
     labels = {
         "x": [c.column + (0.14 if c.lead else 0.05) for c in chips]
@@ -120,12 +120,9 @@ def _texts(spec: GraphSpec) -> list[dict[str, Any]]:
         "text": [f"<b>{escape(c.title)}</b>{_small(c.sub)}" for c in chips]
         + [f"<b>{escape(title)}</b>{_small(sub)}" for title, sub in spec.heads]
         + [f'<span style="font-size:11px">{escape(s.label)}</span>' for s in spec.stubs],
-        "textfont": {
-            "size": 13,
-            "color": [_FAINT if c.faded else _INK for c in chips]
-            + [_INK] * len(spec.heads)
-            + [_FAINT] * len(spec.stubs),
-        },
+        "textfont.color": [_FAINT if c.faded else _INK for c in chips]
+        + [_INK] * len(spec.heads)
+        + [_FAINT] * len(spec.stubs),
     }
     return [hit, leads, labels]
 
@@ -139,7 +136,6 @@ def _layout(spec: GraphSpec) -> dict[str, Any]:
         "shapes": _shapes(spec),
         "height": _height(spec),
         "yaxis": {"range": [-max(1, spec.rows) + 0.45, 1.6]},
-        "meta": spec.alt,
     }
 
 
@@ -153,10 +149,18 @@ def figure_widget(spec: GraphSpec) -> Any:
             "marker": {"size": 40, "symbol": "square", "opacity": 0},
             "hovertemplate": "%{hovertext}<extra></extra>",
         },
-        *({"type": "scatter", "mode": "text", "textposition": "middle right", "hoverinfo": "skip", "cliponaxis": False} for _ in range(2)),
+        *(
+            {
+                "type": "scatter",
+                "mode": "text",
+                "textposition": "middle right",
+                "textfont": {"size": size},
+                "hoverinfo": "skip",
+                "cliponaxis": False,
+            }
+            for size in (16, 13)
+        ),
     ]
-    for trace, values in zip(traces, _texts(spec), strict=True):
-        trace.update(values)
     base = {
         "autosize": True,
         "margin": {"l": 4, "r": 4, "t": 0, "b": 0},
@@ -169,20 +173,23 @@ def figure_widget(spec: GraphSpec) -> Any:
         "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif", "color": _INK},
         "xaxis": {**fixed, "range": [-0.01, 3.76]},
     }
-    layout = _layout(spec)
-    layout["yaxis"] |= fixed
+    layout = {"yaxis": fixed, "height": _height(spec)}
     figure = go.FigureWidget({"data": traces, "layout": base | layout})
+    redraw(figure, spec)
     figure._config = {**figure._config, "displayModeBar": False, "responsive": True}  # noqa: SLF001 - no public way
     return figure
 
 
 def redraw(figure: Any, spec: GraphSpec) -> None:
     """Show another drawing in the same figure, in one message."""
+    layout = _layout(spec)
     with figure.batch_update():
         for trace, values in zip(figure.data, _texts(spec), strict=True):
-            trace.update(values, overwrite=True)
-        figure.layout.update(_layout(spec), overwrite=False)
-        figure.layout.shapes = _shapes(spec)
+            for name, value in values.items():
+                trace[name] = value
+        figure.layout.shapes = layout["shapes"]  # as a whole: a merge would keep what is gone
+        figure.layout.height = layout["height"]
+        figure.layout.yaxis.range = layout["yaxis"]["range"]
 
 
 def on_gpu_click(figure: Any, callback: Callable[[int], None]) -> None:

@@ -7,22 +7,35 @@ and says what was missing. A text without a usable list of GPUs is refused with 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...errors import UnreadableTopology
 from ...topology import Topology
-from . import listing, query, table
-from .clean import Text, clean
-from .joining import join
-from .reading import Reading, reading_of
-from .records import Section, Shape
+from . import details, frameworks, listing, monitors, query, system, table
+from .cleaning import Text, clean
+from .context import driver_in, failures_in, platform_of, settings_in
+from .joining import MOST_MACHINES, Machine, join
+from .merging import merge
+from .reading import Reading, Surroundings, reading_of
+from .records import Numbering, Section, Shape
+from .refusals import refuse
 
-__all__ = ["SHAPES", "Reading", "read", "read_topology"]
+__all__ = ["SHAPES", "Reading", "merge", "read", "read_topology"]
 
 SHAPES: tuple[Shape, ...] = (
     Shape("nvidia-smi table", ("|", "on ", "off "), table.read),
     Shape("nvidia-smi -L", ("gpu",), listing.read),
     Shape("nvidia-smi --query-gpu", (",", "name", "uuid"), query.read),
+    Shape("nvidia-smi -q", ("product name", "gpu uuid", "bus id"), details.read_text),
+    Shape("nvidia-smi -q -x", ("<gpu", "<!entity", "nvidia_smi_log"), details.read_xml),
+    Shape("nvidia-smi topo -m", ("gpu0", "gpu1", "gpu2"), monitors.read_topo),
+    Shape("gpustat", ("[",), monitors.read_gpustat),
+    Shape("gpustat --json", ('"gpus"',), monitors.read_json),
+    Shape("list of CUDA devices", ("device", "cuda:", "cuda0", ":"), frameworks.read),
+    Shape("lspci", ("nvidia", "10de:"), system.read_lspci),
+    Shape("/proc/driver/nvidia", ("model:",), system.read_proc),
 )
-"""The readers, each with the words without which it need not look."""
+"""The readers, each with the lower-case words without which it need not look."""
 
 
 def read_topology(text: str) -> Topology:
@@ -41,21 +54,36 @@ def read(text: str) -> Reading:
     texts = clean(text)
     sections = [section for part in texts for section in _sections(part)]
     machines = join(sections)
+    failures = failures_in(texts)
     if not machines:
-        raise UnreadableTopology("The text lists no GPU.", remedy="Paste the output of nvidia-smi -L.")
+        raise refuse(texts, failures)
     if len(machines) > 1:
-        raise UnreadableTopology(
-            f"The text describes {len(machines)} machines, or views of one from several containers or tasks.",
-            remedy="Paste the output of one machine at a time.",
-        )
-    return reading_of(machines[0], None, None, ())
+        raise several(machines)
+    around = Surroundings(platform_of(texts), driver_in(texts), settings_in(texts), failures)
+    return reading_of(machines[0], around)
 
 
 def _sections(text: Text) -> list[Section]:
-    found = []
+    found: list[Section] = []
     for shape in SHAPES:
         if any(hint in text.lower for hint in shape.hints):
             for section in shape.read(text):
-                section.host = text.host
+                section.host = section.host or text.host
                 found.append(section)
-    return found
+    taken = {line for s in found if s.numbering is not Numbering.CUDA for r in s.records for line in r.lines.values()}
+    for section in found:
+        if section.shape in frameworks.LOOSE:  # "[0] Tesla T4" in a line that another reader understood is no ordinal
+            section.records = [record for record in section.records if record.lines.get("name") not in taken]
+    return [section for section in found if section.records]
+
+
+def several(machines: Sequence[Machine]) -> UnreadableTopology:
+    """The refusal of a text about more than one machine."""
+    count = f"{len(machines)}" if len(machines) < MOST_MACHINES else f"{MOST_MACHINES} or more"
+    hosts = sorted({host for machine in machines for host in machine.hosts})
+    named = f" ({', '.join(hosts[:8])})" if hosts else ""
+    return UnreadableTopology(
+        f"The text describes {count} machines{named}, or views of one from several tasks or containers: "
+        "the same number stands for different GPUs.",
+        remedy="Paste the output of one of them at a time.",
+    )

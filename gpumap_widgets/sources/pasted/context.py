@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...identity import PciBusId
 from ...topology import Platform
-from .clean import Text
-from .records import BUS
+from .cleaning import Text
+from .records import driver
 
 _WSL = re.compile(r"microsoft-standard-wsl|wsl2?[ -]?(?:ubuntu|debian|kernel)|/usr/lib/wsl/|:/mnt/[a-z](?:/|[$#])|\bwsl2?\b",
                   re.IGNORECASE)
 _WINDOWS = re.compile(r"(?:^|\n)\s{0,20}(?:PS )?[A-Z]:\\[^\n>]{0,200}>|OS: Microsoft Windows|Windows-1[01]-", re.IGNORECASE)
 _SET = re.compile(r"\bCUDA_(VISIBLE_DEVICES|DEVICE_ORDER)\b[\"'\]]{0,2}\s{0,3}[=:]\s{0,3}[\"']?([\w,.:/-]{1,300})")
-_KERNEL = re.compile(
-    rf"NVRM:\s{{1,9}}(?:Xid \(PCI:({BUS[:-8]}(?:\.[0-7])?)\): (\d{{1,3}}),[^\n]{{0,200}}"
-    r"|GPU (?:at )?(?:PCI:)?([0-9a-fA-F:]{7,16}(?:\.[0-7])?)[^\n]{0,40}?(?:has fallen off the bus|RmInitAdapter failed)[^\n]{0,60})"
-)
+_PLACE = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+_XID = re.compile(rf"NVRM:\s{{1,9}}Xid \({_PLACE}\):\s{{0,9}}(\d{{1,3}})\b")
+_KERNEL = re.compile(rf"NVRM:[^\n]{{0,40}}?\bGPU (?:at )?{_PLACE}[^\n]{{0,60}}?(fallen off the bus|RmInitAdapter failed|GPU is lost)")
 _HANDLE = re.compile(
     r"Unable to determine the device handle for GPU\s{0,3}\d{0,3}:?\s{0,3}"
     r"([0-9a-fA-F:]{7,16}\.[0-7]):\s{1,9}([A-Za-z][^\n.]{0,60})",
     re.IGNORECASE,
 )
-FATAL_XIDS = {"79": "it has fallen off the bus", "119": "its GSP does not answer", "74": "NVLink error"}
+_FATAL_XIDS = {"79": "fallen off the bus", "119": "GSP does not answer"}
 """Xid numbers after which a GPU does not come back without a reset. Source: NVIDIA, XID Errors."""
+_DRIVER = re.compile(r"(?:Driver|KMD) Version\s{0,40}:\s{0,40}(\d[\d.]{3,15})|Kernel Module\s{1,9}(?:for x86_64\s{1,9})?(\d[\d.]{3,15})",
+                     re.IGNORECASE)
+
+
+class Failure(NamedTuple):
+    """Why a GPU does not answer, and the line that says so."""
+
+    reason: str
+    line: int
 
 
 def platform_of(texts: Sequence[Text]) -> Platform | None:
@@ -48,18 +57,29 @@ def settings_in(texts: Sequence[Text]) -> dict[str, str]:
     return found
 
 
-def failures_in(texts: Sequence[Text]) -> dict[PciBusId, tuple[str, int]]:
+def failures_in(texts: Sequence[Text]) -> dict[PciBusId, Failure]:
     """GPUs that a message says do not answer, by address: why, and the line."""
-    found: dict[PciBusId, tuple[str, int]] = {}
+    found: dict[PciBusId, Failure] = {}
     for text in texts:
         if "nvrm" in text.lower:
+            for match in _XID.finditer(text.joined):
+                if match[2] in _FATAL_XIDS and (address := PciBusId.parse(match[1])):
+                    found[address] = Failure(f"Xid {match[2]}, {_FATAL_XIDS[match[2]]}", text.line_at(match.start()))
             for match in _KERNEL.finditer(text.joined):
-                reason = FATAL_XIDS.get(match[2], "") if match[2] else " ".join(match[0].split()[-6:])
-                address = PciBusId.parse(match[1] or match[3] or "")
-                if address is not None and reason:
-                    found[address] = (reason, text.line_at(match.start()))
+                if address := PciBusId.parse(match[1]):
+                    found[address] = Failure(match[2], text.line_at(match.start()))
         if "device handle" in text.lower:
             for match in _HANDLE.finditer(text.joined):
                 if address := PciBusId.parse(match[1]):
-                    found[address] = (" ".join(match[2].split()), text.line_at(match.start()))
+                    found[address] = Failure(" ".join(match[2].split()), text.line_at(match.start()))
     return found
+
+
+def driver_in(texts: Sequence[Text]) -> str | None:
+    """The driver version that stands outside of all lists, such as the header of a table without rows."""
+    for text in texts:
+        if "version" in text.lower or "kernel module" in text.lower:
+            for match in _DRIVER.finditer(text.joined):
+                if version := driver(match[1] or match[2]):
+                    return version
+    return None

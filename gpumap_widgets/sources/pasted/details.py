@@ -12,16 +12,18 @@ from collections.abc import Iterator, Mapping
 from ...errors import UnreadableTopology
 from ...identity import is_full_uuid
 from ...topology import MigInstance
-from .clean import Text
-from .records import BUS, Numbering, Record, Section, driver, known, lost, mib, number, regions, whole_uuid
+from .cleaning import Text
+from .records import BUS, WINDOWS_MODES, Numbering, Record, Section, driver, known, lost, mib, number, regions, whole_uuid
 
 _GPU = re.compile(rf"\bGPU\s{{1,9}}({BUS})(?=\s{{0,9}}\n|\s{{1,99}}Product Name|\s{{0,9}}$|\s{{1,99}}[A-Z][\w /]{{2,40}}:)")
+_FILTERED = re.compile(r"(?:Product Name|GPU UUID|Minor Number|Bus Id)[ \t]{0,99}:")
 _LABEL = re.compile(r"\s{1,99}[A-Z][\w /().-]{1,40}?\s{0,99}:\s")
 _TOP = {
     "driver": re.compile(r"\b(?:Driver|KMD) Version\s{0,99}:\s{0,99}(\d[\d.]{1,20})"),
     "attached": re.compile(r"Attached GPUs\s{0,99}:\s{0,99}(\d{1,4})\b"),
 }
 _KEYS: Mapping[str, re.Pattern[str]] = {
+    "bus": re.compile(rf"Bus Id\s{{0,99}}:\s{{0,99}}({BUS})\b"),
     "name": re.compile(r"Product Name\s{0,99}:[ \t]{0,99}([^\n]{0,100})"),
     "uuid": re.compile(r"GPU UUID\s{0,99}:\s{0,99}(\S{1,60})"),
     "minor": re.compile(r"Minor Number\s{0,99}:\s{0,99}(\d{1,3}|N/A)\b"),
@@ -38,7 +40,12 @@ _MIG_KEYS = {
     "uuid": re.compile(r"(MIG-[0-9a-fA-F-]{36})"),
     "memory": re.compile(r"FB Memory Usage\s{1,99}Total\s{0,99}:\s{0,99}(\d{1,9} ?MiB)"),
 }
-_TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]{0,80})((?:\s[^<>]{0,400})?)>([^<]{0,400})")
+_TAG = re.compile(
+    r"<(/?)(nvidia_smi_log|gpu|mig_device|product_name|uuid|minor_number|pci_bus_id|total|current_mig|current_dm|index"
+    r"|(?:\w{1,30}_)?memory_usage|gpu_instance_id|compute_instance_id|driver_version|attached_gpus)"
+    r"((?:\s[^<>]{0,200})?)>([^<]{0,200})"
+)
+"""The tags that say something here: a report has some hundred others for every GPU."""
 _ID = re.compile(rf"id\s{{0,9}}=\s{{0,9}}[\"']({BUS})")
 _HOSTILE = re.compile(r"<!ENTITY|<!DOCTYPE[^<>\[]{0,400}\[", re.IGNORECASE)
 
@@ -46,7 +53,7 @@ _HOSTILE = re.compile(r"<!ENTITY|<!DOCTYPE[^<>\[]{0,400}\[", re.IGNORECASE)
 def read_text(text: Text) -> Iterator[Section]:
     """The report as text."""
     joined = text.joined
-    heads = list(_GPU.finditer(joined))
+    heads = list(_GPU.finditer(joined)) or _filtered(joined)
     section: Section | None = None
     for head, end in regions(heads, len(joined)):
         before = joined[max(0, head.start() - 2000) : head.start()]
@@ -58,25 +65,33 @@ def read_text(text: Text) -> Iterator[Section]:
             section.driver_version = driver(top["driver"][1]) if "driver" in top else None
             section.announced = number(top["attached"][1]) if "attached" in top else None
         record = _text_record(text, head, end, section)
-        if len(record.values) > 1:
-            section.records.append(record)
+        if len(record.values) > (head.re is _GPU):
+            section.add(record)
     if section is not None and section.records:
         yield _numbered(section, joined)
+
+
+def _filtered(joined: str) -> list[re.Match[str]]:
+    """Without the headings of the GPUs, as grep leaves it: the first label that comes again begins a GPU."""
+    labels = list(_FILTERED.finditer(joined))
+    return [match for match in labels if match[0].split(":")[0] == labels[0][0].split(":")[0]]
 
 
 def _text_record(text: Text, head: re.Match[str], end: int, section: Section) -> Record:
     joined = text.joined
     record = Record()
-    record.put("pci_bus_id", head[1], text.line_at(head.start()))
-    migs = list(_MIG.finditer(joined, head.end(), end))
+    start = head.end() if head.re is _GPU else head.start()
+    if head.re is _GPU:
+        record.put("pci_bus_id", head[1], text.line_at(head.start()))
+    migs = list(_MIG.finditer(joined, start, end))
     rest = end
     if migs:
         stop = _END_OF_MIGS.search(joined, migs[-1].end(), end)
         rest = stop.start() if stop else end
         for mig, mig_end in regions(migs, rest):
-            _add_mig(record, _text_mig(joined, mig, mig_end), text.line_at(mig.start()))
+            record.add_mig(_text_mig(joined, mig, mig_end), text.line_at(mig.start()))
     # The board's own values stand before its MIG devices or behind them: theirs must not be taken for its.
-    spans = [(head.end(), migs[0].start()), (rest, end)] if migs else [(head.end(), end)]
+    spans = [(start, migs[0].start()), (rest, end)] if migs else [(start, end)]
     for key, pattern in _KEYS.items():
         for begin, stop_at in spans:
             if match := pattern.search(joined, begin, stop_at):
@@ -91,6 +106,8 @@ def _put(record: Record, section: Section, key: str, value: str, line: int) -> N
     if key == "name":
         label = _LABEL.search(value)  # a report squeezed onto one line: the next label follows the name
         record.put("name", known(_without_label(value[: label.start()]) if label else value), line)
+    elif key == "bus":
+        record.put("pci_bus_id", value, line)
     elif key == "uuid":
         record.put("uuid", whole_uuid(value), line)
     elif key == "minor":
@@ -120,12 +137,6 @@ def _text_mig(joined: str, mig: re.Match[str], end: int) -> MigInstance:
     )
 
 
-def _add_mig(record: Record, mig: MigInstance, line: int) -> None:
-    record.put("mig_mode", True, line)
-    record.lines.setdefault("mig_instances", line)
-    record.migs.append(mig)
-
-
 def _numbered(section: Section, joined: str) -> Section:
     """Places are numbers only when all GPUs are there, or the paste was cut behind the first ones."""
     announced = section.announced
@@ -146,80 +157,91 @@ def read_xml(text: Text) -> Iterator[Section]:
         raise UnreadableTopology(
             "The XML declares entities, which nvidia-smi never does.", remedy="Paste the output of nvidia-smi -q -x as it is."
         )
-    section = Section("nvidia-smi -q -x", Numbering.ROW)
-    record: Record | None = None
-    mig: dict[str, str] | None = None
-    mig_line = 0
-    path: list[str] = []
+    reader = _XmlReader(text)
     for tag in _TAG.finditer(text.joined):
-        closing, name, attributes, value = tag[1], tag[2], tag[3], tag[4].strip()
-        if closing:
-            if name == "mig_device" and mig is not None and record is not None:
-                _add_mig(record, _xml_mig(mig), mig_line)
-                mig = None
-            elif name == "gpu" and record is not None:
-                section.records.append(record)
-                record = None
-            elif name == "nvidia_smi_log":
-                if section.records:
-                    yield _numbered(section, text.joined)
-                section, path = Section("nvidia-smi -q -x", Numbering.ROW), []
-            while path and path.pop() != name:
-                pass
-            continue
-        line = text.line_at(tag.start())
-        parent = path[-1] if path else ""
-        if not attributes.endswith("/"):
-            path.append(name)
-            del path[:-32]
-        if name == "gpu":
-            if record is not None:
-                section.records.append(record)
-            record, mig = Record(), None
-            address = _ID.search(attributes)
-            record.put("pci_bus_id", address[1] if address else None, line)
-        elif name == "mig_device":
-            mig, mig_line = {}, line
-        elif mig is not None:
-            mig.setdefault(f"{parent}/{name}" if name == "total" else name, value)
-        elif record is None:
-            if name == "driver_version":
-                section.driver_version = driver(value)
-            elif name == "attached_gpus":
-                section.announced = number(value)
+        if tag[1]:
+            yield from reader.close(tag[2])
         else:
-            _xml_value(record, section, parent, name, value, line)
-    if record is not None:
-        record.cut = True
-        section.records.append(record)
-    if section.records:
-        yield _numbered(section, text.joined)
+            reader.open(tag)
+    yield from reader.close("nvidia_smi_log")
+
+
+class _XmlReader:
+    """Collects GPUs from tags in their order; that the document is whole is not asked for."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.section = Section("nvidia-smi -q -x", Numbering.ROW)
+        self.record: Record | None = None
+        self.mig: dict[str, str] | None = None
+        self.mig_line = 0
+        self.area = ""
+
+    def open(self, tag: re.Match[str]) -> None:
+        """A tag with the text behind it."""
+        name, value = tag[2], tag[4].strip()
+        if name == "gpu" and self.record is not None and not self.record.values and not tag[3]:
+            return
+        line = self.text.line_at(tag.start())
+        if name == "gpu":
+            self._finish_gpu()
+            self.record = Record()
+            address = _ID.search(tag[3])
+            self.record.put("pci_bus_id", address[1] if address else None, line)
+        elif name == "mig_device":
+            self.mig, self.mig_line = {}, line
+        elif name.endswith("memory_usage"):
+            self.area = name
+        elif self.mig is not None:
+            self.mig.setdefault(f"{self.area}/total" if name == "total" else name, value)
+        elif self.record is not None:
+            self._value(self.record, name, value, line)
+        elif name == "driver_version":
+            self.section.driver_version = driver(value)
+        elif name == "attached_gpus":
+            self.section.announced = number(value)
+
+    def close(self, name: str) -> Iterator[Section]:
+        """An end tag; a section when it ends the report."""
+        if name == "mig_device" and self.mig is not None and self.record is not None:
+            self.record.add_mig(_xml_mig(self.mig), self.mig_line)
+            self.mig = None
+        elif name == "gpu":
+            self._finish_gpu()
+        elif name == "nvidia_smi_log":
+            self._finish_gpu()
+            if self.section.records:
+                yield _numbered(self.section, self.text.joined)
+            self.section = Section("nvidia-smi -q -x", Numbering.ROW)
+
+    def _finish_gpu(self) -> None:
+        if self.record is not None and self.record.values:
+            self.section.add(self.record)
+        self.record, self.mig, self.area = None, None, ""
+
+    def _value(self, record: Record, name: str, value: str, line: int) -> None:
+        key = _XML_KEYS.get(f"{self.area}/total" if name == "total" else name)
+        if key == "bus" and not re.fullmatch(BUS, value):
+            return
+        if key == "mig" and value not in ("Enabled", "Disabled"):
+            return
+        if key == "model" and value not in WINDOWS_MODES:
+            return
+        if key is not None:
+            _put(record, self.section, key, value, line)
+            record.put("problem", lost(value), line)
 
 
 _XML_KEYS = {
-    ("gpu", "product_name"): "name",
-    ("gpu", "uuid"): "uuid",
-    ("gpu", "minor_number"): "minor",
-    ("fb_memory_usage", "total"): "memory",
-    ("memory_usage", "total"): "memory",
-    ("mig_mode", "current_mig"): "mig",
-    ("driver_model", "current_dm"): "model",
+    "product_name": "name",
+    "uuid": "uuid",
+    "minor_number": "minor",
+    "pci_bus_id": "bus",
+    "fb_memory_usage/total": "memory",
+    "memory_usage/total": "memory",
+    "current_mig": "mig",
+    "current_dm": "model",
 }
-
-
-def _xml_value(record: Record, section: Section, parent: str, name: str, value: str, line: int) -> None:
-    key = _XML_KEYS.get((parent, name))
-    if key is None and name in ("pci_bus_id", "product_name", "uuid", "minor_number"):
-        key = {"pci_bus_id": "bus", "product_name": "name", "uuid": "uuid", "minor_number": "minor"}[name]
-    if key == "bus":
-        record.put("pci_bus_id", value if re.fullmatch(BUS, value) else None, line)
-    elif key == "mig" and value not in ("Enabled", "Disabled"):
-        return
-    elif key == "model" and value not in ("WDDM", "TCC", "MCDM"):
-        return
-    elif key is not None:
-        _put(record, section, key, value, line)
-    record.put("problem", lost(value), line)
 
 
 def _xml_mig(values: Mapping[str, str]) -> MigInstance:

@@ -8,15 +8,16 @@ hexadecimal), ``cc`` the capability, ``mem`` the memory with its unit or ``mb`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...identity import is_full_uuid
-from .clean import Text
-from .names import looks_like_gpu
+from .cleaning import Text
+from .names import is_gpu_name
 from .records import BUS, Numbering, Record, Section, driver, known, mib, number, regions
 
-_NAME = r"(?P<name>[^\n,\"'()\[\]]{1,60}(?:\([^()\n]{1,20}\))?[^\n,\"'()\[\]]{0,30}?)"
+_NAME = r"(?P<name>[^\n,|\"'()\[\]]{1,60}?(?:\([^()\n]{1,20}\))?[^\n,|\"'()\[\]]{0,30}?)"
+_LOOSE_UUID = r"\b(?:GPU-)?(?P<uuid>[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})\b"
 _CC = r"[Cc]ompute [Cc]apability:?\s{1,9}(?P<cc>\d{1,2}\.\d)"
 
 
@@ -24,22 +25,23 @@ class Log(NamedTuple):
     """A way to print a CUDA device."""
 
     program: str
-    hint: str
-    """Lower-case text without which the pattern is not tried."""
+    words: tuple[str, ...]
+    """What the pattern of the head begins with: it is tried where one of these stands."""
     head: re.Pattern[str]
     """Where a device begins."""
     rest: tuple[re.Pattern[str], ...] = ()
     """What may follow before the next device."""
 
 
-def _log(program: str, hint: str, head: str, *rest: str) -> Log:
-    return Log(program, hint, re.compile(head), tuple(re.compile(pattern) for pattern in rest))
+def _log(program: str, words: str | tuple[str, ...], head: str, *rest: str) -> Log:
+    words = (words,) if isinstance(words, str) else words
+    return Log(program, words, re.compile(head), tuple(re.compile(pattern) for pattern in rest))
 
 
 LOGS = (
     _log(
         "deviceQuery",
-        "device ",
+        "Device ",
         r"\bDevice\s{1,9}(?P<n>\d{1,3}):\s{1,9}[\"'](?P<name>[^\"'\n]{1,80})[\"']",
         r"CUDA Capability Major/Minor version number:\s{1,99}(?P<cc>\d{1,2}\.\d)",
         r"Total amount of global memory:\s{1,99}(?P<mem>\d{1,7} MBytes)",
@@ -49,7 +51,7 @@ LOGS = (
     ),
     _log(
         "TensorFlow log",
-        "with properties",
+        "Found device ",
         r"Found device (?P<n>\d{1,3}) with properties:",
         r"name:\s{1,9}(?P<name>[^\n]{1,80}?)(?=\s{1,9}(?:major|computeCapability|pciBusID)\b|\n)",
         r"major:\s{0,9}(?P<major>\d{1,2})\s{1,9}minor:\s{0,9}(?P<minor>\d)\b",
@@ -60,46 +62,46 @@ LOGS = (
     ),
     _log(
         "TensorFlow log",
-        "pci bus id:",
+        "device: ",
         rf"\bdevice:\s{{1,9}}(?P<n>\d{{1,3}}),\s{{1,9}}name:\s{{1,9}}(?P<name>[^,\n]{{1,60}}(?:\n[^,\n]{{1,40}})?),"
         rf"\s{{1,9}}pci\s{{1,9}}bus\s{{1,9}}id:\s{{1,9}}(?P<bus>{BUS})(?:,\s{{1,9}}compute\s{{1,9}}capability:\s{{1,9}}(?P<cc>\d{{1,2}}\.\d))?",
     ),
-    _log("XLA log", "streamexecutor device", rf"StreamExecutor device \((?P<n>\d{{1,3}})\):\s{{1,9}}{_NAME},\s{{1,9}}{_CC}"),
+    _log("XLA log", "StreamExecutor device", rf"StreamExecutor device \((?P<n>\d{{1,3}})\):\s{{1,9}}{_NAME},\s{{1,9}}{_CC}"),
     _log(
         "llama.cpp log",
-        "compute capability",
+        "Device ",
         rf"\bDevice (?P<n>\d{{1,3}}):\s{{1,9}}{_NAME},\s{{1,9}}{_CC}(?:[^\n]{{0,80}}?VRAM:\s{{1,9}}(?P<mem>\d{{1,7}} MiB))?",
     ),
     _log(
         "llama.cpp log",
-        "using device cuda",
+        "using device CUDA",
         rf"using device CUDA(?P<n>\d{{1,3}}) \({_NAME}\)(?:\s{{1,9}}\((?P<bus>{BUS})\))?",
     ),
-    _log("llama.cpp log", "mib free", rf"\bCUDA(?P<n>\d{{1,3}}):\s{{1,9}}{_NAME}\s{{1,9}}\((?P<mem>\d{{1,7}} MiB), \d{{1,7}} MiB free"),
+    _log("llama.cpp log", "CUDA", rf"\bCUDA(?P<n>\d{{1,3}}):\s{{1,9}}{_NAME}\s{{1,9}}\((?P<mem>\d{{1,7}} MiB), \d{{1,7}} MiB free"),
     _log(
         "CUDA sample",
-        "pcibusid",
+        "Device",
         r"\bDevice:?\s{1,9}(?P<n>\d{1,3}),\s{1,9}(?P<name>[^,\n]{1,60}),\s{1,9}pciBusID:\s{0,9}(?P<hex>[0-9a-f]{1,2}),"
         r"\s{1,9}pciDeviceID:\s{0,9}(?P<hexdev>[0-9a-f]{1,2})(?:,\s{1,9}pciDomainID:\s{0,9}(?P<hexdom>[0-9a-f]{1,8}))?",
     ),
     _log(
         "NCCL test",
-        "on host",
+        "device ",
         r"\bdevice\s{1,9}(?P<n>\d{1,3}) \[(?:0x(?P<hex>[0-9a-f]{1,2})|(?P<place>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}))\]\s{1,9}(?P<name>[^\n]{1,60})",
     ),
     _log(
         "torch device properties",
-        "_cudadeviceproperties",
+        "_CudaDeviceProperties(",
         r"_CudaDeviceProperties\(name='(?P<name>[^'\n]{1,80})'",
-        r"^[^)\n]{0,300}?major=(?P<major>\d{1,2}), minor=(?P<minor>\d)",
-        r"^[^)\n]{0,300}?total_memory=(?P<mem>\d{1,7}MB)",
-        r"^[^)\n]{0,300}?multi_processor_count=(?P<sm>\d{1,4})",
-        r"^[^)\n]{0,400}?uuid=(?P<uuid>[0-9a-f-]{36})",
-        r"^[^)\n]{0,500}?pci_bus_id=(?P<dec>\d{1,3}), pci_device_id=(?P<dev>\d{1,3})(?:, pci_domain_id=(?P<dom>\d{1,9}))?",
+        r"\bmajor=(?P<major>\d{1,2}),\s{1,9}minor=(?P<minor>\d)",
+        r"\btotal_memory=(?P<mem>\d{1,7}MB)",
+        r"\bmulti_processor_count=(?P<sm>\d{1,4})",
+        r"\buuid=(?P<uuid>[0-9a-f-]{36})",
+        r"\bpci_bus_id=(?P<dec>\d{1,3}),\s{1,9}pci_device_id=(?P<dev>\d{1,3})(?:,\s{1,9}pci_domain_id=(?P<dom>\d{1,9}))?",
     ),
     _log(
         "numba.cuda.detect",
-        "[supported]",
+        "id ",
         r"\bid (?P<n>\d{1,3})\s{1,40}b?'(?P<name>[^'\n]{1,60})'",
         r"compute capability:\s{1,9}(?P<cc>\d{1,2}\.\d)",
         r"pci device id:\s{1,9}(?P<dev>\d{1,3})\s{1,40}pci bus id:\s{1,9}(?P<dec>\d{1,3})",
@@ -107,68 +109,89 @@ LOGS = (
     ),
     _log(
         "cupy.show_config",
-        "device ",
+        "Device ",
         r"\bDevice (?P<n>\d{1,3}) Name\s{0,40}:\s{1,9}(?P<name>[^\n]{1,60})",
         r"Device \d{1,3} PCI Bus ID\s{0,40}:\s{1,9}(?P<bus>[0-9A-Fa-f:]{4,14}\.[0-7])",
     ),
     _log(
+        "YOLO log",
+        "CUDA:",
+        r"\bCUDA:(?P<n>\d{1,3}) \((?P<name>[^,()\n]{1,60}(?:\([^()\n]{1,20}\))?), (?P<mem>\d{1,7}(?:\.\d)? ?Mi?B)\)",
+    ),
+    _log(
         "cuda:i loop",
         "cuda:",
-        rf"\bcuda:(?P<n>\d{{1,3}})[)\]'\"]?\s{{0,9}}(?:[:=|-]|->|is)?>?\s{{0,9}}['\"]?{_NAME}(?=['\",(\[\n]|\s{{2}}|\s-|$)",
+        rf"\bcuda:(?P<n>\d{{1,3}})[)\]'\"]?\s{{0,9}}(?:[:=|-]|->|is)?>?\s{{0,9}}['\"]?{_NAME}(?=['\",(\[|\n]|\s{{2}}|\s-|$)",
+        _LOOSE_UUID,
     ),
     _log(
         "list of CUDA devices",
-        "device",
-        rf"(?i:\bdevice)\s{{0,2}}#?(?P<n>\d{{1,3}})\s{{0,2}}(?:[:=]|->|-|is)\s{{0,9}}['\"]?{_NAME}(?=['\",(\[\n]|\s-|$)",
+        ("Device", "device", "DEVICE"),
+        rf"\b(?i:device)\s{{0,2}}#?(?P<n>\d{{1,3}})\s{{0,2}}(?:[:=]|->|-|is)\s{{0,9}}['\"]?{_NAME}(?=['\",(\[|\n]|\s-|$)",
+        _LOOSE_UUID,
     ),
-    _log("list of CUDA devices", ":", rf"(?:^|\n)[ \t]{{0,20}}\[?(?P<n>\d{{1,3}})\]?\s{{0,2}}(?:[:=)]|->)?[ \t]{{1,9}}['\"]?{_NAME}(?=['\",(\[\n]|\s-|$)"),
-    _log("jax.devices()", "device(id=", r"\b(?:Cuda|Gpu)Device\(id=(?P<n>\d{1,3})"),
-    _log("TensorFlow device list", "physical_device:gpu", r"PhysicalDevice\(name='/physical_device:GPU:(?P<n>\d{1,3})'"),
+    _log("jax.devices()", ("CudaDevice(", "GpuDevice("), r"(?:Cuda|Gpu)Device\(id=(?P<n>\d{1,3})"),
+    _log("TensorFlow device list", "PhysicalDevice(", r"PhysicalDevice\(name='/physical_device:GPU:(?P<n>\d{1,3})'"),
 )
 """Most telling first: where several rows read the same devices, the first one's ordinals count."""
 
-_OLLAMA = re.compile(r"msg=\"inference compute\"[^\n]{0,600}")
+_OLLAMA = re.compile(r"msg=\"inference compute\"(?:(?!msg=)[^\x00]){0,600}")
 _OLLAMA_KEYS = {
+    "n": re.compile(r"\bname=\"?CUDA(\d{1,3})\b"),
     "uuid": re.compile(r"\bid=(GPU-[0-9a-fA-F-]{36})"),
-    "name": re.compile(r"\b(?:description|name)=\"([^\"\n]{1,80})\""),
+    "name": re.compile(r"\b(?:description|(?<!_)name)=\"([^\"\n]{1,80})\""),
     "bus": re.compile(rf"\bpci_id=\"?({BUS})"),
     "cc": re.compile(r"\bcompute=(\d{1,2}\.\d)"),
     "mem": re.compile(r"\btotal=\"([\d.]{1,9} [GM]iB)\""),
 }
 _DETECTED = re.compile(r"(?:Detected|found|Found) (\d{1,3}) CUDA[ -](?:[Cc]apable )?[Dd]evices?")
+_NUMBERED = re.compile(
+    rf"[ \t]{{0,20}}[\[(]?(?P<n>\d{{1,3}})[\])]?\s{{0,2}}(?:[:=)]|->)?[ \t]{{1,9}}['\"]?{_NAME}(?=['\",(\[|\n]|\s-|$)"
+)
+"""A bare number and a name on a line of their own."""
 _NAMELESS = ("jax.devices()", "TensorFlow device list")
-_LOOSE = ("list of CUDA devices", "cuda:i loop")
+LOOSE = ("list of CUDA devices", "cuda:i loop")
+"""Patterns so wide that they may meet the lines of other tools."""
 
 
 def read(text: Text) -> Iterator[Section]:
     """A section for every way of printing devices that occurs; looser ones only where no stricter one does."""
     found = False
     for log in LOGS:
-        if log.hint not in text.lower or (found and log.program in (*_LOOSE, *_NAMELESS)):
+        if found and log.program in (*LOOSE, *_NAMELESS):
             continue
-        section = _devices(text, log)
+        section = _devices(text, log.program, _heads(text, log), log.rest)
+        found |= bool(section.records)
         if section.records:
-            found = True
+            yield section
+    if not found:
+        numbered = [match for begin in text.starts if (match := _NUMBERED.match(text.joined, begin))]
+        section = _devices(text, LOOSE[0], numbered, (re.compile(_LOOSE_UUID),))
+        if section.records:
             yield section
     if "inference compute" in text.lower:
         yield from _ollama(text)
 
 
-def _devices(text: Text, log: Log) -> Section:
-    section = Section(log.program, Numbering.CUDA)
+def _heads(text: Text, log: Log) -> list[re.Match[str]]:
+    return [match for at in text.places(*log.words) if (match := log.head.match(text.joined, at))]
+
+
+def _devices(text: Text, program: str, heads: Sequence[re.Match[str]], rest: Sequence[re.Pattern[str]]) -> Section:
+    section = Section(program, Numbering.CUDA)
     joined = text.joined
-    for place, (head, end) in enumerate(regions(list(log.head.finditer(joined)), len(joined))):
+    for place, (head, end) in enumerate(regions(heads, len(joined))):
+        if "name" in head.re.groupindex and not is_gpu_name(head["name"]):
+            continue
         record = Record()
         _take(record, head, text, place)
-        for pattern in log.rest:
+        for pattern in rest:
             begin = head.end()
             if match := pattern.search(joined, begin, min(end, begin + 6000)):
                 _take(record, match, text, place)
-        name = record.values.get("name")
-        if log.program not in _NAMELESS and not (name and looks_like_gpu(name)):
-            continue
-        section.records.append(record)
-    if announced := _DETECTED.search(joined):
+        if program in _NAMELESS or is_gpu_name(record.values.get("name", "")):
+            section.add(record)
+    if section.records and (announced := _DETECTED.search(joined)):
         section.announced = number(announced[1])
     return section
 
@@ -213,13 +236,13 @@ def _ollama(text: Text) -> Iterator[Section]:
     section = Section("Ollama log", Numbering.CUDA)
     for place, row in enumerate(_OLLAMA.finditer(text.joined)):
         found = {key: match[1] for key, pattern in _OLLAMA_KEYS.items() if (match := pattern.search(row[0]))}
-        record = Record(place)
+        record = Record(number(found.get("n", str(place))))
         line = text.line_at(row.start())
         record.put("name", known(found.get("name")), line)
         record.put("uuid", found.get("uuid"), line)
         record.put("pci_bus_id", found.get("bus"), line)
         record.put("memory_mib", mib(found.get("mem", "")), line)
-        if "name" in record.values and ("uuid" in found or "bus" in found):
-            section.records.append(record)
+        if is_gpu_name(found.get("name", "")):
+            section.add(record)
     if section.records:
         yield section

@@ -69,8 +69,10 @@ class Machine:
     by_ordinal: dict[int, Board] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     """Boards that an output lists beyond those of nvidia-smi, by the shape of that output."""
-    unjoined: list[str] = field(default_factory=list)
-    """Shapes whose rows could not be joined to boards."""
+    unjoined: list[tuple[str, Numbering]] = field(default_factory=list)
+    """Outputs with rows that could not be joined to boards."""
+    board_of: dict[int, Board] = field(default_factory=dict)
+    """By the id of the record."""
 
     def add(self, record: Record, numbering: Numbering) -> Board:
         """A board that was not known before."""
@@ -82,6 +84,7 @@ class Machine:
     def fill(self, board: Board, record: Record, numbering: Numbering) -> None:
         """Tell a known board what a record says, and keep the indexes."""
         board.learn(record)
+        self.board_of[id(record)] = board
         if numbering in (Numbering.NVML, Numbering.ROW) and record.number is not None and board.number is None:
             if record.number not in self.by_number:
                 board.number, board.printed = record.number, numbering is Numbering.NVML
@@ -189,18 +192,15 @@ def _contradicts(board: Board, record: Record, run: Section) -> bool:
 
 def _without_keys(machine: Machine, run: Section) -> list[Board | None] | None:
     """Records that share neither key nor number with the machine: other boards of it, or the same ones by name?"""
+    if run.numbering is Numbering.NVML:
+        return [None] * len(run.records)
     names = [record.values.get("name") for record in run.records]
-    if run.numbering in (Numbering.NVML, Numbering.ROW):
-        if any(record.number in machine.by_number for record in run.records) and run.numbering is Numbering.NVML:
-            return None
-        keyed = any("uuid" in r.values or "pci_bus_id" in r.values for r in run.records)
-        return [None] * len(run.records) if run.numbering is Numbering.NVML or keyed or not machine.by_number else None
-    matches = _by_unique_name(machine, names)
-    if run.numbering is Numbering.CUDA and machine.by_number:
-        known_names = [board.name for board in machine.boards]
+    known_names = {board.name for board in machine.boards if board.name}
+    if machine.by_number and run.numbering is not Numbering.ADDRESS and known_names:
+        # lspci's names are its own; all others print the driver's, so a name that is not there is another machine's.
         if any(name and not any(same_model(name, other) for other in known_names) for name in set(names)):
             return None
-    return matches
+    return _by_unique_name(machine, names)
 
 
 def _by_unique_name(machine: Machine, names: Sequence[str | None]) -> list[Board | None]:
@@ -218,19 +218,22 @@ def _pour(machine: Machine, run: Section, matches: Sequence[Board | None]) -> No
     machine.sections.append(run)
     if run.host:
         machine.hosts.add(run.host)
-    secondary = run.numbering in (Numbering.CUDA, Numbering.ADDRESS, Numbering.UNPLACED) and bool(machine.boards)
-    if run.numbering is Numbering.CUDA and machine.boards and not machine.by_number and not machine.by_ordinal:
-        secondary = False
-    if run.numbering is Numbering.CUDA and secondary and not all(matches):
-        machine.unjoined.append(run.shape)
-        return
+    numbered = bool(machine.by_number)
+    if run.numbering is Numbering.ADDRESS:
+        secondary = numbered or bool(machine.by_ordinal)
+    else:
+        secondary = numbered and run.numbering is not Numbering.NVML
     for record, board in zip(run.records, matches, strict=True):
         if board is not None:
-            machine.fill(board, record, run.numbering)
+            machine.fill(board, record, run.numbering if not secondary or all(matches) else Numbering.UNPLACED)
         elif not secondary:
             machine.add(record, run.numbering)
+    if secondary and not all(matches):
+        missing = sum(board is None for board in matches)
+        if run.numbering is Numbering.ADDRESS:
+            machine.left_out[run.shape] += missing
         else:
-            machine.left_out[run.shape] += 1
+            machine.unjoined.append((run.shape, run.numbering))
 
 
 def _migs_joined(known: list[MigInstance], new: list[MigInstance]) -> list[MigInstance]:

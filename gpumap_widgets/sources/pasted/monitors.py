@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .clean import Text
+from .cleaning import Text
 from .names import looks_like_gpu
 from .records import Numbering, Record, Section, driver, known, mib, number, whole_uuid
 
@@ -33,7 +33,7 @@ def read_topo(text: Text) -> Iterator[Section]:
         rest = row[3].split()
         if with_numa and len(rest) > 1 and rest[1].isdigit():
             record.put("numa_node", number(rest[1]), line)
-        section.records.append(record)
+        section.add(record)
     if section.records:
         yield section
 
@@ -57,7 +57,7 @@ def read_gpustat(text: Text) -> Iterator[Section]:
         record.put("name", known(row[2]), line)
         record.put("memory_mib", number(row[5]), line)
         record.cut = row[4] is None
-        section.records.append(record)
+        section.add(record)
     for section in sections:
         if section.records:
             yield section
@@ -77,7 +77,7 @@ def read_json(text: Text) -> Iterator[Section]:
     line = text.line_at(start)
     for row in rows:
         if isinstance(row, dict) and looks_like_gpu(str(row.get("name", ""))):
-            section.records.append(_json_record(row, line))
+            section.add(_json_record(row, line))
     if section.records:
         yield section
 

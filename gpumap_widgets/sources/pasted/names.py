@@ -7,23 +7,36 @@ from functools import lru_cache
 
 from ...catalog import look_up
 
-_BRAND = re.compile(
-    r"\b(?:NVIDIA|GeForce|Tesla|Quadro|TITAN|GRID|RTX|GTX|NVS|ION|Jetson|Tegra|Orin|Xavier|Thor|nvgpu|Graphics Device"
-    r"|[ABHLVPTMKC]\d{1,4}[A-Z]{0,3}|G[BH]\d{2,3}|MX\d{3}|GT \d{3,4}|CMP \d{2}HX|DGX)\b",
-    re.IGNORECASE,
+_FAMILY = r"GeForce|Tesla|Quadro|TITAN|GRID|RTX|GTX|NVS|Jetson|Tegra|Orin|Xavier|Thor|nvgpu|Graphics Device|CMP|DGX"
+_HINT = re.compile(rf"\b(?:NVIDIA|{_FAMILY})\b", re.IGNORECASE)
+_BARE_CHIP = re.compile(r"(?:NVIDIA )?[A-Z]{1,3}\d{2,4}[A-Z]{0,2}\b", re.IGNORECASE)
+_WHOLE = re.compile(
+    rf"(?:NVIDIA )?(?:(?:{_FAMILY})\b|[A-Z]{{1,3}}\d{{2,4}}[A-Z]{{0,2}}\b)[\w ()+./-]{{0,60}}(?:\.\.\.)?", re.IGNORECASE
 )
 _VENDOR = re.compile(r"\((?:r|tm)\)|\b(?:nvidia|corporation|geforce|graphics|gpu)\b", re.IGNORECASE)
+_VERB = re.compile(r"\b(?:is|was|found|error|failed|driver|device\(s\)|available|memory|process(?:es)?|version|usage|gpus)\b", re.IGNORECASE)
+_NOT_IN_NAMES = re.compile(r"[:=<>{}@\\|]")
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def looks_like_gpu(text: str) -> bool:
-    """Whether a cell may be the name of an NVIDIA GPU."""
+    """Whether a cell, where a name may stand, can be the name of an NVIDIA GPU."""
     name = text.strip(" \t\"'`")
-    if not 2 <= len(name) <= 80 or name.isdigit() or not any(c.isalpha() for c in name):
+    if not 2 <= len(name) <= 80 or name.isdigit() or _NOT_IN_NAMES.search(name):
         return False
-    return _BRAND.search(name) is not None or look_up(name) is not None
+    return _HINT.search(name) is not None or _BARE_CHIP.match(name) is not None or look_up(name) is not None
 
 
+@lru_cache(maxsize=1024)
+def is_gpu_name(text: str) -> bool:
+    """Whether a piece of a log, where anything may stand, is the name of an NVIDIA GPU and nothing else."""
+    name = text.strip(" \t\"'`")
+    if not looks_like_gpu(name) or _VERB.search(name):
+        return False
+    return look_up(name) is not None or (_WHOLE.fullmatch(name) is not None and any(c.isdigit() for c in name))
+
+
+@lru_cache(maxsize=1024)
 def plain(name: str) -> str:
     """A name without the words that tools add or leave out."""
     return " ".join(_VENDOR.sub(" ", name.lower()).split())
@@ -40,9 +53,9 @@ def same_model(one: str | None, other: str | None) -> bool:
         return True
     a, b = plain(one), plain(other)
     if is_cut(one) or is_cut(other):
-        a, b = a.rstrip(". "), b.rstrip(". ")
-        length = min(len(a) if is_cut(one) else len(b), len(b) if is_cut(other) else len(a))
-        return a[:length] == b[:length]
+        heads = [text.rstrip(". ") for text in (a, b)]
+        length = min(len(head) for head, name in zip(heads, (one, other), strict=True) if is_cut(name))
+        return heads[0][:length] == heads[1][:length]
     return a == b
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...catalog import is_vgpu, look_up
 from ...topology import Gpu
-from .joining import Board, Machine
+from .joining import Machine
 from .names import is_cut
 from .records import Numbering
 
@@ -18,10 +18,23 @@ _MISSING = (
 )
 
 
-def notes_on(machine: Machine, boards: Sequence[Board], gpus: Sequence[Gpu], driver_version: str | None) -> list[str]:
+def notes_on(machine: Machine, gpus: Sequence[Gpu], driver_version: str | None) -> list[str]:
     """All notes on one machine, in the order of their weight."""
     notes = [note for section in machine.sections for note in section.notes]
     notes += _on_numbers(machine, gpus)
+    notes += notes_on_gaps(gpus, driver_version)
+    notes += _on_memory(gpus)
+    for shape, count in machine.left_out.items():
+        notes.append(f"The {shape} shows {count} more NVIDIA GPU{'s' * (count > 1)} than nvidia-smi lists: left out.")
+    for shape, numbering in machine.unjoined:
+        if numbering is not Numbering.CUDA:
+            notes.append(f"The rows of {shape} do not tell which GPU is which: what they say is left out.")
+    return notes
+
+
+def notes_on_gaps(gpus: Sequence[Gpu], driver_version: str | None) -> list[str]:
+    """What is not known of a machine, with the command that shows it."""
+    notes = []
     for field, what, command in _MISSING:
         without = [place for place, gpu in enumerate(gpus) if getattr(gpu, field) is None]
         if len(without) == len(gpus):
@@ -34,9 +47,6 @@ def notes_on(machine: Machine, boards: Sequence[Board], gpus: Sequence[Gpu], dri
     if cut:
         notes.append(f"The name of {_listed(cut)} is cut: `nvidia-smi -L` prints it in full.")
     notes += [f"{_called(gpu, place)}: {gpu.problem}" for place, gpu in enumerate(gpus) if gpu.problem]
-    notes += _on_memory(gpus)
-    for shape, count in machine.left_out.items():
-        notes.append(f"The {shape} shows {count} more NVIDIA GPU{'s' * (count > 1)} than nvidia-smi lists: left out.")
     return notes
 
 

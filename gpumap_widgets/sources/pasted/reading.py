@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ...catalog import look_up
 from ...errors import ImpossibleMachine, UnreadableTopology
-from ...topology import Gpu, Platform, Topology, from_catalogue
+from ...identity import PciBusId
+from ...topology import Gpu, Platform, Topology
+from .context import Failure
 from .joining import Board, Machine
 from .notes import notes_on
-from .records import Numbering, Section
+from .records import Numbering, Record
 
 
 @dataclass(frozen=True)
@@ -26,26 +29,38 @@ class Reading:
     """What was missing and how to get it, what was cut, what was not understood."""
 
 
-def reading_of(machine: Machine, platform: Platform | None, driver_version: str | None, extra: Sequence[str]) -> Reading:
+@dataclass(frozen=True)
+class Surroundings:
+    """What the text tells outside of its lists."""
+
+    platform: Platform | None = None
+    driver_version: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, where they are shown set."""
+    failures: Mapping[PciBusId, Failure] = field(default_factory=dict)
+
+
+def reading_of(machine: Machine, around: Surroundings) -> Reading:
     """The reading of one machine.
 
     Raises UnreadableTopology when its values contradict each other.
     """
+    _mark_failures(machine, around.failures)
     _number_by_address(machine)
     boards = _in_order(machine)
-    order, order_notes = _default_order(machine, boards)
+    order, order_notes = _default_order(machine, boards, around.settings)
     sections = machine.sections
     shapes = tuple(dict.fromkeys(section.shape for section in sections))
     versions = [section.driver_version for section in sections if section.driver_version]
     platforms = [section.platform for section in sections if section.platform]
-    gpus = tuple(_gpu(board) for board in boards)
-    driver_version = versions[0] if versions else driver_version
-    notes = tuple(dict.fromkeys([*extra, *order_notes, *notes_on(machine, boards, gpus, driver_version)]))
+    driver_version = versions[0] if versions else around.driver_version
     try:
+        gpus = tuple(_gpu(board) for board in boards)
+        notes = tuple(dict.fromkeys([*order_notes, *notes_on(machine, gpus, driver_version)]))
         topology = Topology(
             gpus,
             driver_version=driver_version,
-            platform=platform or (platforms[0] if platforms else "linux"),
+            platform=around.platform or (platforms[0] if platforms else "linux"),
             default_order=order,
             source=" + ".join(shapes),
             notes=notes,
@@ -56,10 +71,31 @@ def reading_of(machine: Machine, platform: Platform | None, driver_version: str 
     return Reading(topology, shapes, origins, notes)
 
 
+def _mark_failures(machine: Machine, failures: Mapping[PciBusId, Failure]) -> None:
+    """A message about a GPU counts when it stands behind the list: before it, the machine may have been restarted."""
+    for address, failure in failures.items():
+        board = machine.by_address.get(address)
+        problem = f"The text says of it: {failure.reason}."
+        if board is not None:
+            if failure.line > board.lines.get("pci_bus_id", 0) and "problem" not in board.values:
+                board.values["problem"], board.lines["problem"] = problem, failure.line
+            continue
+        missing = sorted(set(range(max(machine.by_number, default=-1) + 1)) - set(machine.by_number))
+        if len(missing) == 1 and len(failures) == 1 and not machine.by_address:
+            # A list with one gap, and one GPU that does not answer: it is the missing one.
+            lost = Record(missing[0], {"pci_bus_id": str(address), "problem": problem},
+                          {"pci_bus_id": failure.line, "problem": failure.line})
+            machine.add(lost, Numbering.NVML)
+
+
 def _gpu(board: Board) -> Gpu:
-    gpu = Gpu(nvml_index=board.number, mig_instances=tuple(board.migs), **board.values)
-    # Capability and SM count belong to the model; memory is what the text says or unknown.
-    return replace(from_catalogue(gpu), memory_mib=gpu.memory_mib)
+    """A board as a `Gpu`. Capability and SM count belong to the model; memory is what the text says, or unknown."""
+    values = dict(board.values)
+    model = look_up(values["name"], values.get("memory_mib")) if "name" in values else None
+    if model is not None:
+        values.setdefault("compute_capability", model.compute_capability)
+        values.setdefault("sm_count", model.sm_count)
+    return Gpu(nvml_index=board.number, mig_instances=tuple(board.migs), **values)
 
 
 def _number_by_address(machine: Machine) -> None:
@@ -87,14 +123,19 @@ def _in_order(machine: Machine) -> list[Board]:
     return boards
 
 
-def _default_order(machine: Machine, boards: list[Board]) -> tuple[tuple[int, ...] | None, list[str]]:
+def _default_order(
+    machine: Machine, boards: list[Board], settings: Mapping[str, str]
+) -> tuple[tuple[int, ...] | None, list[str]]:
     """CUDA's order as positions, when a list of CUDA devices covers every usable board."""
     ordinals = {board.ordinal: place for place, board in enumerate(boards) if board.ordinal is not None}
-    if machine.unjoined:
-        names = " and ".join(dict.fromkeys(machine.unjoined))
-        return None, [f"The order in the {names} could not be kept: it shows neither addresses nor distinct names."]
+    unjoined = dict.fromkeys(shape for shape, numbering in machine.unjoined if numbering is Numbering.CUDA)
+    if unjoined:
+        return None, [f"The order of the {' and '.join(unjoined)} is not kept: it does not tell which GPU is which."]
     if not ordinals:
         return None, []
+    if settings and len(ordinals) > 1 and (settings.get("CUDA_DEVICE_ORDER") != "FASTEST_FIRST" or len(settings) > 1):
+        shown = ", ".join(f"{name}={value}" for name, value in settings.items())
+        return None, [f"The text shows {shown}: the list of CUDA devices may follow that and not CUDA's own order."]
     usable = sum("problem" not in board.values for board in boards)
     if set(ordinals) != set(range(len(ordinals))) or len(ordinals) < usable:
         return None, [f"The list of CUDA devices has {len(ordinals)} of {usable} GPUs: it does not show CUDA's whole order."]

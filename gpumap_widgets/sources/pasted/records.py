@@ -14,7 +14,7 @@ from typing import Any
 
 from ...identity import PciBusId, is_full_uuid
 from ...topology import MigInstance, Platform
-from .clean import Text
+from .cleaning import Text
 
 
 class Numbering(IntEnum):
@@ -45,12 +45,21 @@ class Record:
     migs: list[MigInstance] = field(default_factory=list)
     cut: bool = False
     """The text ends inside this record."""
+    masked: bool = False
+    """A UUID stands there, but it is cut or made unreadable."""
 
     def put(self, name: str, value: Any, line: int) -> None:
         """Keep the first known value of a field: outputs say the general before the particular."""
         if value is not None and name not in self.values:
             self.values[name] = value
             self.lines[name] = line
+
+    def add_mig(self, mig: MigInstance, line: int) -> None:
+        """A MIG device of this board, unless it was listed already."""
+        self.put("mig_mode", True, line)
+        self.lines.setdefault("mig_instances", line)
+        if mig not in self.migs[-64:]:
+            self.migs.append(mig)
 
     @property
     def address(self) -> PciBusId | None:
@@ -73,6 +82,14 @@ class Section:
     notes: list[str] = field(default_factory=list)
     host: str | None = None
     """Label of the machine whose lines these are, where lines carry one."""
+    _seen: set[object] = field(default_factory=set, repr=False)
+
+    def add(self, record: Record) -> None:
+        """Append a record that says anything new: tools that print in a loop repeat themselves."""
+        said = (record.number, tuple(record.values.items()), tuple(record.migs))
+        if said not in self._seen:
+            self._seen.add(said)
+            self.records.append(record)
 
 
 Reader = Callable[[Text], Iterator[Section]]
@@ -88,6 +105,8 @@ class Shape:
     read: Reader
 
 
+WINDOWS_MODES = ("WDDM", "TCC", "MCDM")
+"""Driver models of Windows."""
 BUS = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 """A complete PCI address inside a larger pattern; a cut one must not match."""
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?([KMGT]i?B|[MG]Bytes|B)\b", re.IGNORECASE)

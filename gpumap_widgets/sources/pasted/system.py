@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .clean import Text
+from .cleaning import Text
 from .records import BUS, Numbering, Record, Section, driver, known, number, regions, whole_uuid
 
 _CLASS = r"VGA compatible controller|3D controller|Display controller|Non-VGA unclassified device"
 _LSPCI = re.compile(
-    rf"(?<![\w:.])({BUS})\s{{1,9}}(?:\"?(?:{_CLASS})\"?(?:\s\[03[0-9a-f]{{2}}\])?:?\"?\s{{1,9}}\"?NVIDIA(?: Corporation)?\"?([^\n]{{0,300}})"
-    rf"|03[0-9a-f]{{2}}:\s(10de:[0-9a-f]{{4}}))",
+    rf"({BUS})\s{{1,9}}\"?(?:{_CLASS})\"?(?:\s\[03[0-9a-f]{{2}}\])?:?\"?\s{{1,9}}\"?NVIDIA(?: Corporation)?\"?([^\n]{{0,300}})",
     re.IGNORECASE,
 )
+_NUMERIC = re.compile(rf"({BUS})\s{{1,9}}03[0-9a-f]{{2}}:\s(10de:[0-9a-f]{{4}})")
 _NAME = re.compile(r"\[([^\[\]]{2,100})\](?!\s{0,3}:)")
 _ID = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4})?")
 _KERNEL_DRIVER = re.compile(r"Kernel driver in use:\s{0,9}([\w-]{1,40})")
@@ -33,17 +33,22 @@ def read_lspci(text: Text) -> Iterator[Section]:
     """The NVIDIA display devices; other vendors' are left out."""
     section = Section("lspci", Numbering.ADDRESS)
     joined = text.joined
-    for device, end in regions(list(_LSPCI.finditer(joined)), len(joined)):
+    devices = [d for begin, end in text.having("ontroller") for d in _LSPCI.finditer(joined, begin, end)]
+    devices += [d for begin, end in text.having("10de:") for d in _NUMERIC.finditer(joined, begin, end)]
+    devices.sort(key=lambda device: device.start())
+    for device, end in regions(devices, len(joined)):
         record = Record()
         line = text.line_at(device.start(1))
         record.put("pci_bus_id", device[1], line)
         names = [name for name in _NAME.findall(device[2] or "") if not _ID.fullmatch(name)]
         record.put("name", known(names[0]) if names else None, line)
-        following = _NEXT_DEVICE.search(joined, device.end(), end)
-        used = _KERNEL_DRIVER.search(joined, device.end(), following.start() if following else end)
+        used = None
+        if "Kernel driver" in joined[device.end() : min(end, device.end() + 2000)]:
+            following = _NEXT_DEVICE.search(joined, device.end(), end)
+            used = _KERNEL_DRIVER.search(joined, device.end(), following.start() if following else end)
         if used and used[1] != "nvidia":
             record.put("problem", f"The kernel driver in use is {used[1]}: nvidia-smi and CUDA do not see this GPU.", line)
-        section.records.append(record)
+        section.add(record)
     if section.records:
         yield section
 
@@ -70,6 +75,6 @@ def read_proc(text: Text) -> Iterator[Section]:
             else:
                 record.put(field, whole_uuid(match[1]) if field == "uuid" else match[1], line)
         if len(record.values) > 1:
-            section.records.append(record)
+            section.add(record)
     if section.records:
         yield section

@@ -1,3 +1,130 @@
-"""What a live run says."""
+"""What a live run says, and how a prediction and an observation compare."""
 
-SENTENCES = {}
+SENTENCES = {
+    # why there is no answer, and what to do
+    "live.refused": "Nothing was run, because this would not start at all: {reason}",
+    "live.no-jupyter-client": (
+        "jupyter_client cannot be loaded here ({error}): install it with {executable} -m pip install jupyter_client."
+    ),
+    "live.no-ipykernel": "No ipykernel in {executable}: install it with {executable} -m pip install ipykernel.",
+    "live.no-kernelspec": "There is no kernel named {name}; these are installed: {known}.",
+    "live.not-python": "The kernel {name} speaks {language}: choose one for Python, with torch in it.",
+    "live.no-start": "The kernel did not start; its last words: {tail}",
+    "live.slow-start": "The kernel was not up after {seconds} s and was ended: try again, or give it more time.",
+    "live.died": "The kernel died before it answered (status {status}). Try again; if it stays so, its last words may help: {tail}",
+    "live.timed-out": (
+        "No answer within {seconds} s, so the kernel was ended: the driver may hang (does nvidia-smi answer?), "
+        "or it needs more time."
+    ),
+    "live.cancelled": "Cancelled after {seconds} s; the kernel is gone.",
+    "live.failed": "The run failed on this side: {error}",
+    "live.unreadable": "The kernel's answer cannot be read ({error}): try the kernel of this interpreter instead.",
+    "live.no-torch": "No torch in {executable}: install it with {executable} -m pip install torch.",
+    "live.broken-torch": "torch cannot be loaded in {executable} ({error}): reinstall it there.",
+    "live.cpu-build": (
+        "torch {version} in {executable} is built without CUDA: install a CUDA build, "
+        "as the selector at pytorch.org/get-started/locally shows it."
+    ),
+    "live.rocm-build": (
+        "torch {version} in {executable} is built for AMD's ROCm, where CUDA_VISIBLE_DEVICES has other rules: "
+        "install a CUDA build to ask an NVIDIA driver."
+    ),
+    "live.no-driver": (
+        "No NVIDIA driver on this machine (libcuda is not found): "
+        "install the driver, or run this where nvidia-smi works."
+    ),
+    "live.no-device": "CUDA finds no GPU on this machine (cuInit 100, CUDA_ERROR_NO_DEVICE): run this on one that has one.",
+    "live.no-device-unclear": (
+        "CUDA finds no GPU (cuInit 100, CUDA_ERROR_NO_DEVICE), and NVML does not answer, so nobody can tell whether "
+        "the list hides them all or there is none: check with nvidia-smi."
+    ),
+    "live.not-opened": (
+        "CUDA can open no GPU (cuInit 100, CUDA_ERROR_NO_DEVICE) although NVML counts {count}: look for a lost GPU in "
+        "nvidia-smi, and for missing rights or device files in /dev (nvidia*)."
+    ),
+    "live.old-driver": (
+        "The driver is too old for this torch: it serves CUDA {driver}, torch is built for {cuda}. "
+        "Update the driver, or install a torch for CUDA {driver}."
+    ),
+    "live.torch-failed": "CUDA starts, but torch cannot use it: {error}",
+    "live.cuinit": "CUDA failed to start: cuInit {code} ({name}). Check whether nvidia-smi works.",
+    "live.cuinit-34": (
+        "CUDA failed to start: cuInit 34 ({name}). The toolkit's stub library stands in for the driver: "
+        "take its stubs folder out of LD_LIBRARY_PATH."
+    ),
+    "live.cuinit-101": (
+        "CUDA failed to start: cuInit 101 ({name}). A device is not usable: check nvidia-smi for a GPU in an error "
+        "state or in MIG mode without instances."
+    ),
+    "live.cuinit-304": (
+        "CUDA failed to start: cuInit 304 ({name}). A system call failed: check the rights on /dev/nvidia* and the "
+        "system's log."
+    ),
+    "live.cuinit-802": (
+        "CUDA failed to start: cuInit 802 ({name}). On machines with NVSwitch the fabric manager must run: "
+        "systemctl status nvidia-fabricmanager."
+    ),
+    "live.cuinit-803": (
+        "CUDA failed to start: cuInit 803 ({name}). The driver in the kernel and its libraries have different "
+        "versions: reboot after a driver update, or update the container's."
+    ),
+    "live.cuinit-804": (
+        "CUDA failed to start: cuInit 804 ({name}). A forward compatibility package is in use that this GPU does not "
+        "support: take /usr/local/cuda/compat out of LD_LIBRARY_PATH."
+    ),
+    "live.cuinit-999": (
+        "CUDA failed to start: cuInit 999 ({name}). Often after sleep or an update, or without rights on "
+        "/dev/nvidia-uvm: reload the driver or reboot."
+    ),
+    # devices in words
+    "compare.gpu": "the {name}",
+    "compare.gpu-at": "the {name} at {at}",
+    "compare.gpu-index": "the {name} (nvidia-smi {index})",
+    "compare.slice": "the slice {profile} of {gpu}",
+    "compare.two": "{first} {second}",
+    # edges
+    "compare.differs": "cuda:{ordinal} is {seen}, foretold was {foretold}.",
+    "compare.missing": "cuda:{ordinal} does not exist, foretold was {foretold}.",
+    "compare.surplus": "cuda:{ordinal} is {seen}, foretold was no such device.",
+    "compare.stranger": "cuda:{ordinal} is {seen}, a GPU that the description does not have; foretold was {foretold}.",
+    "compare.not-joined": "Nothing tells whether cuda:{ordinal}, {seen}, is the foretold one, {foretold}.",
+    "compare.slice-unclear": "Nothing tells whether cuda:{ordinal}, on {seen}, is the foretold one, {foretold}.",
+    # verdicts
+    "compare.error": "Not checked: this would not start at all. {reason}",
+    "compare.other-scenario": "Not checked: this observation was made with other variables than the prediction has.",
+    "compare.overridden": (
+        "Not checked: the kernel ran with another environment than it was given ({differences}). "
+        "Look into its kernelspec and its start-up files, or use the kernel of this interpreter."
+    ),
+    "compare.variable": "{name} was {asked}, there it is {found}",
+    "compare.unset": "unset",
+    "compare.value": "'{value}'",
+    "compare.list": "{first}; {second}",
+    "compare.other-machine": (
+        "Not checked: this machine is not the one that was described (none of its GPUs is here). "
+        "Describe this machine to have it checked."
+    ),
+    "compare.nothing-joins": (
+        "Not checked: nothing tells which of the described GPUs is which here, as {lacking} neither UUIDs nor PCI "
+        "addresses. Describe the machine by nvidia-smi -L or from this machine."
+    ),
+    "compare.description-lacks": "the description has",
+    "compare.torch-lacks": "torch {version} tells",
+    "compare.unknown-machine": (
+        "Not checked: no device is visible, and nothing tells whether this is the described machine "
+        "(that takes UUIDs in its description, and NVML here)."
+    ),
+    "compare.some-unclear": "Not checked in full: {reason}",
+    "compare.confirmed": "Confirmed: each of the {count} devices is the foretold GPU.",
+    "compare.confirmed-one": "Confirmed: the one device is the foretold GPU.",
+    "compare.confirmed-none": "Confirmed: no device is visible, as foretold.",
+    "compare.refuted": "Refuted at {edges}: {reason}",
+    "compare.hardware-counts": "What the hardware says counts.",
+    "compare.simulator-counts": "What the driver says counts.",
+    "compare.was-guess": "The prediction was only a guess.",
+    "compare.was-unknown": "The prediction was only the most plausible reading: no source tells what the driver does there.",
+    "compare.by-address": "Joined by PCI address, because {lacking} no UUIDs.",
+    "compare.simulated": "A simulated driver answered: this is about the path through the code, never about hardware.",
+    "compare.not-exercised": "Only the CUDA layer was exercised, not: {kinds}.",
+    "compare.first-process": "Only the first of {count} processes was run.",
+}

@@ -9,12 +9,15 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...errors import UnreadableTopology
 
 LIMIT = 2 * 1024 * 1024
 """Longest accepted text in bytes. A machine with 16 GPUs fills about 0.2 MB with its longest output."""
+MOST_LINES = 50_000
+"""Most lines that are not empty: 2 MB of any output that lists GPUs have half as many."""
 
 _ANSI = re.compile(
     r"(?:\x1b|\^\[|\\x1b|\\u001b|\\033|\\e)"  # the escape itself or one of the ways to print it
@@ -27,6 +30,7 @@ _LONG_BLANK = re.compile(r"[ \t]{100,}")
 _TAGS = re.compile(r"</?(?:pre|code|span|font|b|i|u|em|strong|kbd|samp|tt|a|p|div|td|th|tr|li|ul|ol|table|tbody)"
                    r"(?:\s[^<>\n]{0,400})?/?>", re.IGNORECASE)
 _BREAK_TAG = re.compile(r"<br\s{0,4}/?>", re.IGNORECASE)
+_QUOTED = re.compile(r"=([0-9A-F]{2})")
 _PRINTED_NEWLINE = re.compile(r"(?:\\r)?\\n(?=[\"'\s|+,\]}\\]|\d|GPU \d|MIG |=|$)")
 _UNFINISHED_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{1,35}$")
 _REST_OF_UUID = re.compile(r"[0-9a-fA-F-]{1,35}(?![0-9a-zA-Z:.])")
@@ -73,6 +77,7 @@ _PREFIX = re.compile(
 _PROMPT = re.compile(r"[([{]?[\w. ()-]{0,40}?\b[\w.-]{1,40}@([A-Za-z][\w.-]{0,80})[: \]~]")
 _MARKER = re.compile(r"==> ?([\w.-]{1,80}) ?<==|([\w.-]{1,80}) \| (?:CHANGED|SUCCESS|FAILED)\b"
                      r"|(?:host(?:name)?|node)[ :=]{1,3}([\w.-]{1,80})$", re.IGNORECASE)
+_MARKED = ("==> ", "host", "node")
 _CONTAINER = re.compile(r"[0-9a-f]{12}")
 
 
@@ -85,7 +90,7 @@ class Text:
     host: str | None = None
     joined: str = ""
     lower: str = ""
-    _starts: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
 
     def finish(self) -> Text:
         """Join the lines once all are there."""
@@ -93,13 +98,33 @@ class Text:
         self.lower = self.joined.lower()
         at = 0
         for line in self.lines:
-            self._starts.append(at)
+            self.starts.append(at)
             at += len(line) + 1
         return self
 
+    def places(self, *words: str) -> list[int]:
+        """Offsets of words in ``joined``, ascending: far cheaper than a pattern that searches for them."""
+        found = []
+        for word in words:
+            at = self.joined.find(word)
+            while at >= 0:
+                found.append(at)
+                at = self.joined.find(word, at + len(word))
+        return sorted(found)
+
+    def having(self, word: str) -> Iterator[tuple[int, int]]:
+        """Begin and end in ``joined`` of every line that holds a word."""
+        end = -1
+        for at in self.places(word):
+            if at > end:
+                start = self.joined.rfind("\n", 0, at) + 1
+                end = self.joined.find("\n", at)
+                end = len(self.joined) if end < 0 else end
+                yield start, end
+
     def line_at(self, offset: int) -> int:
         """The user's line number of an offset in ``joined``."""
-        place = bisect_right(self._starts, offset) - 1
+        place = bisect_right(self.starts, offset) - 1
         return self.numbers[place] if self.numbers else 1
 
 
@@ -114,7 +139,17 @@ def clean(raw: str) -> list[Text]:
         raise UnreadableTopology(
             "The text is longer than 2 MB.", remedy="Paste only the part that lists the GPUs, for example nvidia-smi -L."
         )
-    return _by_host(_lines(_characters_undone(raw)))
+    if raw.count("\n") + raw.count("\r") > 2 * MOST_LINES:
+        raise _too_many_lines()
+    lines = _lines(_characters_undone(raw))
+    return _by_host(lines)
+
+
+def _too_many_lines() -> UnreadableTopology:
+    return UnreadableTopology(
+        f"The text has more than {MOST_LINES} lines.",
+        remedy="Paste only the part that lists the GPUs, for example the output of nvidia-smi -L.",
+    )
 
 
 def _characters_undone(text: str) -> str:
@@ -136,34 +171,44 @@ def _lines(text: str) -> list[tuple[int, str, str | None]]:
     """Number, text and label of every line that is not empty."""
     result: list[tuple[int, str, str | None]] = []
     quoted_printable = text.count("=3D") > 2
-    open_end = ""  # "" or what the last kept line ends with that makes the next one its continuation
+    open_end = ""
     host: str | None = None
-    for at, original in enumerate(_LINE_ENDS.split(text), 1):
-        line = original
-        if quoted_printable:
-            line = re.sub(r"=([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), line)
-        pieces = [line]
-        if "<" in line and _BREAK_TAG.search(line):
-            pieces = _BREAK_TAG.split(line)
-        elif "\\n" in line:
-            pieces = [piece.replace("\\t", "\t") for piece in _PRINTED_NEWLINE.split(line)]
-        for piece in pieces:
+    for at, line in enumerate(_LINE_ENDS.split(text), 1):
+        for piece in _pieces(line, quoted_printable):
             bare, label = _without_prefix(piece.rstrip())
-            if label is None and "@" in bare and (prompt := _PROMPT.match(bare.lstrip())):
-                host = host if _CONTAINER.fullmatch(prompt[1]) else prompt[1]
-            elif label is None and len(bare) < 120 and (marker := _MARKER.match(bare)):
-                host = marker[1] or marker[2] or marker[3]
-            if not bare.strip():
+            host = _host_named_in(piece, bare) or host
+            if not bare or bare.isspace():
                 continue
-            if open_end and result and (open_end != "uuid" or _REST_OF_UUID.match(bare.lstrip())):
-                glue = "" if open_end == "uuid" else " "
+            if open_end == "break" or (open_end == "uuid" and _REST_OF_UUID.match(bare.lstrip())):
                 first, before, owner = result[-1]
-                kept = before if open_end == "uuid" else before[:-1].rstrip()
-                result[-1] = (first, kept + glue + bare.lstrip(), owner)
+                joint = before + bare.lstrip() if open_end == "uuid" else f"{before[:-1].rstrip()} {bare.lstrip()}"
+                result[-1] = (first, joint, owner)
             else:
                 result.append((at, bare, label or host))
             open_end = _open_end(result[-1][1], quoted_printable)
+            if len(result) > MOST_LINES:
+                raise _too_many_lines()
     return result
+
+
+def _pieces(line: str, quoted_printable: bool) -> list[str]:
+    """The lines that a line was before tags or printed newlines took the place of their ends."""
+    if quoted_printable and "=" in line:
+        line = _QUOTED.sub(lambda m: chr(int(m[1], 16)), line)
+    if "<" in line and _BREAK_TAG.search(line):
+        return _BREAK_TAG.split(line, MOST_LINES)
+    if "\\n" in line:
+        return [piece.replace("\\t", "\t") for piece in _PRINTED_NEWLINE.split(line, MOST_LINES)]
+    return [line]
+
+
+def _host_named_in(piece: str, bare: str) -> str | None:
+    """The machine that a prompt or a heading names; what follows comes from there."""
+    if "@" in bare[:60] and (prompt := _PROMPT.match(bare.lstrip())):
+        return None if _CONTAINER.fullmatch(prompt[1]) else prompt[1]
+    if (piece[:4].lower() in _MARKED or " | rc=" in piece) and len(piece) < 200 and (marker := _MARKER.match(piece)):
+        return marker[1] or marker[2] or marker[3]
+    return None
 
 
 def _open_end(line: str, quoted_printable: bool) -> str:
@@ -177,6 +222,8 @@ def _open_end(line: str, quoted_printable: bool) -> str:
 def _without_prefix(line: str) -> tuple[str, str | None]:
     """A line without what loggers, mailers and containers put in front, and the label of its machine if it had one."""
     label = None
+    if line[:1] in ("|", "+", "") and not line[2:10].isdigit():
+        return line, None
     for _ in range(4):
         match = _PREFIX.match(line)
         if match is None or match.end() == 0:

@@ -1,0 +1,231 @@
+"""A prediction beside an observation: joined on the ordinal, told apart by UUID.
+
+Pure. It says ``confirmed`` or ``refuted`` only when the run was the one that was asked for, on the machine that was
+described; otherwise ``not checked``, with the reason. Ordinals are never joined by name: three T4s share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .certainty import Certainty
+from .frozen import FrozenDict
+from .identity import PciBusId, bare_uuid
+from .mapping import Comparison, Device, Edge, Message, Observation, ObservedDevice, Prediction, Process
+from .scenario import ENVIRONMENT
+from .topology import Gpu, Topology
+
+CONFIRMED, REFUTED, NOT_CHECKED = "confirmed", "refuted", "not checked"
+AGREES, DIFFERS = "agrees", "differs"
+UUID, ADDRESS, NOTHING = "uuid", "pci address", "nothing"
+
+
+def compare(prediction: Prediction, observation: Observation) -> Comparison:
+    """Whether the hardware agrees with the prediction for its first process, ordinal by ordinal."""
+    machine, by = _Machine(prediction.scenario.topology), NOTHING
+    reason = _not_comparable(prediction, observation)
+    if reason is None:
+        by, reason = machine.joins(observation)
+    processes = prediction.processes[:1] if prediction.error is None else ()
+    edges = tuple(edge for process in processes for edge in _edges(process, observation, machine, by))
+    if reason is not None:
+        return _result(prediction, observation, NOT_CHECKED, [reason], edges, NOTHING)
+    verdict, said = _verdict(edges, prediction, observation)
+    if by == ADDRESS:
+        said.append(_say("compare.by-address", lacking=_who_lacks(machine.uuids, observation)))
+    return _result(prediction, observation, verdict, said, edges, by)
+
+
+def _not_comparable(prediction: Prediction, observation: Observation) -> Message | None:
+    """Why the two say nothing about each other, before any device is looked at."""
+    if prediction.error is not None or not prediction.processes:
+        return _say("compare.error", reason=prediction.error or "")
+    if observation.problem is not None:
+        return observation.problem
+    if dict(observation.wanted_env) != dict(prediction.processes[0].env):
+        return _say("compare.other-scenario")
+    return _overridden(observation)
+
+
+def _overridden(observation: Observation) -> Message | None:
+    asked, found = observation.wanted_env, observation.env
+    different = [
+        _say("compare.variable", name=name, asked=_value(asked.get(name)), found=_value(found.get(name)))
+        for name in sorted({*asked, *found})
+        if asked.get(name) != found.get(name)
+    ]
+    return _say("compare.overridden", differences=_chain("compare.list", different)) if different else None
+
+
+class _Machine:
+    """What identifies the GPUs of a description."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.gpus = topology.gpus
+        self.uuids = {bare_uuid(gpu.uuid): i for i, gpu in enumerate(self.gpus) if gpu.uuid}
+        self.slices = {bare_uuid(m.uuid): i for i, gpu in enumerate(self.gpus) for m in gpu.mig_instances if m.uuid}
+        self.addresses = {gpu.pci: i for i, gpu in enumerate(self.gpus) if gpu.pci}
+
+    def joins(self, seen: Observation) -> tuple[str, Message | None]:
+        """What the devices can be told apart by, or why nothing can be said.
+
+        GPUs may be hidden, lost or added: only descriptions with nothing in common are of different machines.
+        """
+        uuids = {d.uuid for d in seen.devices} | {uuid for uuid, _ in seen.present or ()}
+        mine = {*self.uuids, *self.slices}
+        if mine and uuids - {None}:
+            if not mine & uuids:
+                return NOTHING, _say("compare.other-machine")
+            if not seen.devices or any(d.uuid for d in seen.devices):
+                return UUID, None
+        if not seen.devices:
+            return NOTHING, _say("compare.unknown-machine")
+        places = {PciBusId.parse(d.pci_bus_id): d.name for d in seen.devices if d.pci_bus_id}
+        if not self.addresses or not places:
+            return NOTHING, _say("compare.nothing-joins", lacking=_who_lacks(mine or self.addresses, seen))
+        common = [(self.gpus[self.addresses[at]], name) for at, name in places.items() if at in self.addresses]
+        if common and all(_same_model(gpu, name) for gpu, name in common):
+            return ADDRESS, None
+        return NOTHING, _say("compare.other-machine")
+
+    def position(self, device: ObservedDevice, by: str) -> int | None:
+        """Where a device that was seen stands in the description."""
+        if by == UUID and device.uuid:
+            return self.uuids.get(device.uuid, self.slices.get(device.uuid))
+        at = PciBusId.parse(device.pci_bus_id) if by == ADDRESS and device.pci_bus_id else None
+        return self.addresses.get(at) if at else None
+
+
+def _same_model(gpu: Gpu, name: str | None) -> bool:
+    """An address alone is weak: most laptops have their GPU at 01:00.0."""
+    if not gpu.name or not name:
+        return True
+    ours, theirs = (set(n.lower().replace("-", " ").split()) - {"nvidia", "geforce", "tesla"} for n in (gpu.name, name))
+    return ours <= theirs or theirs <= ours
+
+
+def _edges(process: Process, seen: Observation, machine: _Machine, by: str) -> tuple[Edge, ...]:
+    count = max(len(process.devices), len(seen.devices))
+    return tuple(
+        _edge(process.rank, i, _at(process.devices, i), _at(seen.devices, i), machine, by) for i in range(count)
+    )
+
+
+def _at(devices: Sequence[Any], ordinal: int) -> Any:
+    return devices[ordinal] if ordinal < len(devices) else None
+
+
+def _edge(
+    rank: int | None, ordinal: int, foretold: Device | None, seen: ObservedDevice | None, machine: _Machine, by: str
+) -> Edge:
+    position = machine.position(seen, by) if seen else None
+    here = machine.gpus[position] if position is not None else None
+    fields: dict[str, Any] = {"ordinal": ordinal}
+    if foretold is not None:
+        fields["foretold"] = _foretold(foretold)
+    if seen is not None:
+        fields["seen"] = _gpu(seen.name or (here.label if here else "?"), seen.pci_bus_id, here)
+        if here is not None and seen.uuid in machine.slices:
+            profile = next(m.profile for m in here.mig_instances if m.uuid and bare_uuid(m.uuid) == seen.uuid)
+            fields["seen"] = _say("compare.slice", profile=profile or "?", gpu=fields["seen"])
+    verdict, key = _judge(foretold, seen, position, machine, by)
+    return Edge(rank, ordinal, foretold, seen, verdict, _say(key, **fields) if key else None, position)
+
+
+def _judge(
+    foretold: Device | None, seen: ObservedDevice | None, position: int | None, machine: _Machine, by: str
+) -> tuple[str, str | None]:
+    """The verdict on one ordinal and the key of its reason."""
+    if by == NOTHING:
+        return NOT_CHECKED, None  # the comparison as a whole says why
+    if foretold is None:
+        return DIFFERS, "compare.surplus"
+    if seen is None:
+        return DIFFERS, "compare.missing"
+    gpu, slice_ = foretold.gpu, foretold.mig
+    told, known = (seen.uuid, (slice_ or gpu).uuid) if by == UUID else (seen.pci_bus_id, gpu.pci_bus_id)
+    if slice_ is not None and (by == ADDRESS or told not in machine.slices or not known):
+        elsewhere = position not in (foretold.position, None)
+        return (DIFFERS, "compare.differs") if elsewhere else (NOT_CHECKED, "compare.slice-unclear")
+    if not told or not known:
+        return NOT_CHECKED, "compare.not-joined"
+    if position is None:
+        return DIFFERS, "compare.stranger"
+    same = bare_uuid(known) == told if by == UUID else position == foretold.position
+    return (AGREES, None) if same else (DIFFERS, "compare.differs")
+
+
+def _verdict(edges: tuple[Edge, ...], prediction: Prediction, seen: Observation) -> tuple[str, list[Message]]:
+    wrong = [edge for edge in edges if edge.verdict == DIFFERS]
+    if wrong:
+        names = ", ".join(f"cuda:{edge.ordinal}" for edge in wrong)
+        said = [_say("compare.refuted", edges=names, reason=wrong[0].reason)]
+        said.append(_say("compare.simulator-counts" if seen.simulated else "compare.hardware-counts"))
+        doubt = {Certainty.GUESS: "compare.was-guess", Certainty.UNKNOWN: "compare.was-unknown"}
+        if (key := doubt.get(prediction.processes[0].certainty)) is not None:
+            said.append(_say(key))
+        return REFUTED, said
+    unclear = [edge for edge in edges if edge.verdict == NOT_CHECKED]
+    if unclear:
+        return NOT_CHECKED, [_say("compare.some-unclear", reason=unclear[0].reason)]
+    if not edges:
+        return CONFIRMED, [_say("compare.confirmed-none")]
+    return CONFIRMED, [_say("compare.confirmed" if len(edges) > 1 else "compare.confirmed-one", count=len(edges))]
+
+
+def _result(
+    prediction: Prediction,
+    seen: Observation,
+    verdict: str,
+    said: list[Message],
+    edges: tuple[Edge, ...],
+    joined_by: str,
+) -> Comparison:
+    """The comparison, with what must be known about any run that gave an answer."""
+    ran = seen.problem is None and prediction.error is None
+    if ran and seen.simulated:
+        said = [*said, _say("compare.simulated")]
+    kinds = [layer.kind for layer in prediction.scenario.layers if layer.kind != ENVIRONMENT]
+    if ran and kinds:
+        said = [*said, _say("compare.not-exercised", kinds=", ".join(dict.fromkeys(kinds)))]
+    if ran and len(prediction.processes) > 1:
+        said = [*said, _say("compare.first-process", count=len(prediction.processes))]
+    exercised = ("cuda",) if ran else ()
+    return Comparison(prediction, seen, verdict, _chain("compare.two", said), edges, joined_by, exercised)
+
+
+def _who_lacks(described: object, seen: Observation) -> Message:
+    if not described:
+        return _say("compare.description-lacks")
+    return _say("compare.torch-lacks", version=seen.versions.get("torch", "?"))
+
+
+def _foretold(device: Device) -> Message:
+    gpu = _gpu(device.gpu.label, device.gpu.pci_bus_id, device.gpu)
+    return _say("compare.slice", profile=device.mig.profile or "?", gpu=gpu) if device.mig else gpu
+
+
+def _gpu(name: str, address: str | None, gpu: Gpu | None) -> Message:
+    """A GPU in words: its short name, and where it sits."""
+    short = name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    pci = PciBusId.parse(address) if address else gpu.pci if gpu else None
+    if pci is not None:
+        return _say("compare.gpu-at", name=short, at=pci.short)
+    if gpu is not None and gpu.nvml_index is not None:
+        return _say("compare.gpu-index", name=short, index=gpu.nvml_index)
+    return _say("compare.gpu", name=short)
+
+
+def _value(value: str | None) -> Message:
+    return _say("compare.unset") if value is None else _say("compare.value", value=value)
+
+
+def _chain(key: str, messages: Sequence[Message]) -> Message:
+    """Several messages as one."""
+    first, *rest = messages
+    return _say(key, first=first, second=_chain(key, rest)) if rest else first
+
+
+def _say(key: str, **fields: Any) -> Message:
+    return Message(key, FrozenDict(fields))
