@@ -30,11 +30,11 @@ def compare(prediction: Prediction, observation: Observation) -> Comparison:
     processes = prediction.processes[:1] if prediction.error is None else ()
     edges = tuple(edge for process in processes for edge in _edges(process, observation, machine, by))
     if reason is not None:
-        return _result(prediction, observation, NOT_CHECKED, [reason], edges, NOTHING)
+        return _result(prediction, observation, NOT_CHECKED, [reason], edges, joined_by=NOTHING)
     verdict, said = _verdict(edges, prediction, observation)
     if by == ADDRESS:
         said.append(_say("compare.by-address", lacking=_who_lacks(machine.uuids, observation)))
-    return _result(prediction, observation, verdict, said, edges, by)
+    return _result(prediction, observation, verdict, said, edges, joined_by=by)
 
 
 def _not_comparable(prediction: Prediction, observation: Observation) -> Message | None:
@@ -108,7 +108,7 @@ def _same_model(gpu: Gpu, name: str | None) -> bool:
 def _edges(process: Process, seen: Observation, machine: _Machine, by: str) -> tuple[Edge, ...]:
     count = max(len(process.devices), len(seen.devices))
     return tuple(
-        _edge(process.rank, i, _at(process.devices, i), _at(seen.devices, i), machine, by) for i in range(count)
+        _edge(i, _at(process.devices, i), _at(seen.devices, i), machine, by, rank=process.rank) for i in range(count)
     )
 
 
@@ -117,7 +117,7 @@ def _at(devices: Sequence[Any], ordinal: int) -> Any:
 
 
 def _edge(
-    rank: int | None, ordinal: int, foretold: Device | None, seen: ObservedDevice | None, machine: _Machine, by: str
+    ordinal: int, foretold: Device | None, seen: ObservedDevice | None, machine: _Machine, by: str, *, rank: int | None
 ) -> Edge:
     position = machine.position(seen, by) if seen else None
     here = machine.gpus[position] if position is not None else None
@@ -180,6 +180,7 @@ def _result(
     verdict: str,
     said: list[Message],
     edges: tuple[Edge, ...],
+    *,
     joined_by: str,
 ) -> Comparison:
     """The comparison, with what must be known about any run that gave an answer."""

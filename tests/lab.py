@@ -137,7 +137,7 @@ class Page:
     def graph_labels(self) -> list[str]:
         """The labels of the figure's own data, without markup."""
         raw = self.page.evaluate("document.querySelector('.gpumap-graph .js-plotly-plot').data[2].text")
-        return [re.sub(r"<br>", "|", re.sub(r"</?(?:b|span)[^>]*>", "", text)) for text in raw]
+        return [re.sub(r"<[^>]*>", "", text.replace("<br>", "|")) for text in raw]
 
     def choose(self, css: str, label: str) -> None:
         self.page.locator(f"{css} label", has_text=re.compile(f"^{re.escape(label)}$")).locator("input").click()

@@ -291,9 +291,9 @@ PYTHON = sys.executable
 @pytest.mark.parametrize(
     ("spec", "key", "words"),
     [
-        ({"argv": ["/no/such/python", "{connection_file}"]}, "live.no-start", "/no/such/python"),
+        ({"argv": ["/no/such/python", "{connection_file}"]}, "live.not-launched", "/no/such/python"),
         ({"argv": [PYTHON, "-c", "raise RuntimeError('a bad day')"]}, "live.no-start", "a bad day"),
-        ({"argv": [PYTHON, "-c", "raise SystemExit(5)"]}, "live.no-start", "exit status 5"),
+        ({"argv": [PYTHON, "-c", "raise SystemExit(5)"]}, "live.no-start", "status 5"),
         ({"argv": [PYTHON, "-S", "-m", "ipykernel_launcher"], "env": {"PYTHONPATH": ""}}, "live.no-ipykernel", "-m pip install ipykernel"),
         ({"argv": [PYTHON, "-c", "import time; time.sleep(60)"]}, "live.timed-out", "within 1 s"),
         ({"language": "R"}, "live.not-python", "speaks R"),
@@ -336,7 +336,7 @@ def test_a_missing_package(place: Path, monkeypatch: pytest.MonkeyPatch, module:
 def test_a_variable_that_no_process_can_have(place: Path) -> None:
     seen = ask({"CUDA_VISIBLE_DEVICES": "0\0"})
     assert seen.problem is not None
-    assert seen.problem.key == "live.no-start"
+    assert seen.problem.key == "live.not-launched"
     assert "null byte" in str(seen.problem)
 
 

@@ -131,7 +131,7 @@ def _torch_failed(facts: Facts) -> Message:
 
 
 def _no_device(facts: Facts) -> Message | None:
-    """cuInit says 100 for an empty list just as for an empty machine: NVML tells them apart."""
+    """The driver says 100 for an empty list just as for an empty machine: NVML tells them apart."""
     present, listed = facts.get("present"), CUDA_VISIBLE_DEVICES in facts["env"]
     if present is None:
         return _say("live.no-device-unclear" if listed else "live.no-device")

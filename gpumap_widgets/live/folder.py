@@ -17,6 +17,8 @@ from pathlib import Path
 
 _PREFIX = "gpumap-live-"
 _LOCK = "lock"
+LOG = "log"
+"""Name of the file that takes what the kernel process writes."""
 _UNLOCKED_FOR = 60.0
 """Seconds after which a folder that has no lock file yet counts as left over."""
 SOCKET = "s"

@@ -1,7 +1,7 @@
 """One live run: a Jupyter kernel started for one question, on a thread of its own, and ended whatever the outcome.
 
-Only the shell channel is used: no heartbeat, no output. The question is sent as soon as the kernel has bound its
-socket, and waits there until the kernel is up. Nothing of this touches the caller's event loop or its kernel.
+Only the shell channel is used: no heartbeat, no output, and no wait for either. Nothing of this touches the caller's
+event loop or its kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..frozen import FrozenDict
 from ..mapping import Message, Observation
 from .answer import NoAnswerError, observation_from
 from .environment import complete_environment
-from .folder import SOCKET, holds_sockets, private_folder
+from .folder import LOG, SOCKET, holds_sockets, private_folder
 from .program import EXPRESSION, OWN, facts_in, last_words, question, write_own_spec
 
 _POLL = 0.02
@@ -136,10 +136,10 @@ class Run:
 
     async def _ask(self) -> Mapping[str, Any]:
         self._look_at_clock(starting=True)
-        with private_folder() as folder, (folder / "log").open("wb") as log:
-            kernel = _Kernel(folder, self.kernel_name, self.timeout)
+        with private_folder() as folder, (folder / LOG).open("wb") as log:
+            kernel, env = _Kernel(folder), complete_environment(self._inherited, self.env)
             try:
-                await kernel.start(complete_environment(self._inherited, self.env), log)
+                await kernel.start(self.kernel_name, env, self.timeout, log)
                 facts = await kernel.answer(question(self.env, self.timeout), self._look_at_clock)
                 return {**facts, "kernel_seconds": kernel.up - self._started}
             finally:
@@ -157,51 +157,49 @@ class Run:
 class _Kernel:
     """A kernel process and the one channel to it, from start to end."""
 
-    def __init__(self, folder: Path, name: str | None, timeout: float) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.up = 0.0
+        """When it first answered, on the monotonic clock; 0 until then."""
+        self.context: Any = None
+        self.manager: Any = None
+
+    async def start(self, name: str | None, env: dict[str, str], limit: float, log: Any) -> None:
+        """Start the process. A kernelspec's own variables override ``env``; that is why it is read back."""
         try:
-            import zmq
             import zmq.asyncio
             from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # noqa: TID251
             from jupyter_client.manager import AsyncKernelManager  # noqa: TID251
         except ImportError as exc:
             raise NoAnswerError("live.no-jupyter-client", error=str(exc), executable=sys.executable) from exc
-        self.log = folder / "log"
-        self.up = 0.0
-        """When it first answered, on the monotonic clock; 0 until then."""
         if name is None:
-            name, places = OWN, [str(write_own_spec(folder, timeout))]
+            name, places = OWN, [str(write_own_spec(self.folder, limit))]
             specs = KernelSpecManager(kernel_dirs=places, ensure_native_kernel=False)
         else:
             specs = KernelSpecManager()
-        sockets = zmq.has("ipc") and holds_sockets(folder) and sys.platform != "win32"
+        sockets = zmq.has("ipc") and holds_sockets(self.folder) and sys.platform != "win32"
         self.context = zmq.asyncio.Context()
         self.manager = AsyncKernelManager(
             kernel_spec_manager=specs,
             kernel_name=name,
-            connection_file=str(folder / "kernel.json"),
+            connection_file=str(self.folder / "kernel.json"),
             context=self.context,
-            **({"transport": "ipc", "ip": str(folder / SOCKET)} if sockets else {}),
+            **({"transport": "ipc", "ip": str(self.folder / SOCKET)} if sockets else {}),
         )
         try:
-            self.spec = self.manager.kernel_spec
+            spec = self.manager.kernel_spec
         except NoSuchKernel as exc:
-            self.context.destroy(linger=0)
             known = ", ".join(sorted(specs.find_kernel_specs())) or "-"
             raise NoAnswerError("live.no-kernelspec", name=name, known=known) from exc
-
-    async def start(self, env: dict[str, str], log: Any) -> None:
-        """Start the process. A kernelspec's own variables override ``env``; that is why it is read back."""
-        language = self.spec.language
-        if language and language.lower() != "python":
-            raise NoAnswerError("live.not-python", name=self.manager.kernel_name, language=language)
-        line = " ".join(self.spec.argv)
+        if spec.language and spec.language.lower() != "python":
+            raise NoAnswerError("live.not-python", name=name, language=spec.language)
+        line = " ".join(spec.argv)
         quiet = ["--HistoryManager.enabled=False"] if "ipykernel" in line and "HistoryManager" not in line else []
+        process = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
         try:
-            await self.manager.start_kernel(
-                env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, extra_arguments=quiet
-            )
+            await self.manager.start_kernel(env=env, extra_arguments=quiet, **process)
         except (OSError, ValueError) as exc:  # no such program; a variable that no process can have
-            raise NoAnswerError("live.no-start", tail=f"{type(exc).__name__}: {exc}") from exc
+            raise NoAnswerError("live.not-launched", error=f"{type(exc).__name__}: {exc}") from exc
 
     async def answer(self, code: str, look_at_clock: Callable[..., None]) -> dict[str, Any]:
         """What the probe reports."""
@@ -213,14 +211,18 @@ class _Kernel:
         client = self.manager.client(context=self.context)
         shell = client.shell_channel
         try:
-            client.kernel_info()
-            request = client.execute(code, silent=True, allow_stdin=False, user_expressions={"answer": EXPRESSION})
+            request = client.kernel_info()
             while True:
                 if await shell.socket.poll(_POLL * 1000):
                     message = await shell.get_msg()
-                    self.up = self.up or time.monotonic()
-                    if message["parent_header"].get("msg_id") == request:
+                    if message["parent_header"].get("msg_id") != request:
+                        continue
+                    if self.up:
                         return facts_in(message["content"])
+                    self.up = time.monotonic()
+                    request = client.execute(
+                        code, silent=True, allow_stdin=False, user_expressions={"answer": EXPRESSION}
+                    )
                 look_at_clock(starting=not self.up)
                 await self._look_at_process()
         finally:
@@ -230,16 +232,16 @@ class _Kernel:
         status = await self.manager.provisioner.poll()
         if status is None:
             return
-        tail = last_words(self.log)
+        tail = last_words(self.folder / LOG)
         if "No module named ipykernel" in tail or "No module named 'ipykernel" in tail:
-            raise NoAnswerError("live.no-ipykernel", executable=self.spec.argv[0])
-        if not self.up:
-            raise NoAnswerError("live.no-start", tail=tail or f"exit status {status}")
-        how = signal.Signals(-status).name if status < 0 else str(status)
-        raise NoAnswerError("live.died", status=how, tail=tail or "-")
+            raise NoAnswerError("live.no-ipykernel", executable=self.manager.kernel_spec.argv[0])
+        how = next((known.name for known in signal.Signals if known == -status), str(status))
+        raise NoAnswerError("live.died" if self.up else "live.no-start", status=how, tail=tail or "-")
 
     async def end(self) -> None:
         """Kill the process and its group, wait for it, close everything."""
+        if self.manager is None:
+            return
         provisioner = self.manager.provisioner
         if provisioner is not None and provisioner.has_process:
             if await provisioner.poll() is None:

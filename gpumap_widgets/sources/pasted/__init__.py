@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from ...errors import UnreadableTopology
 from ...topology import Topology
-from . import details, frameworks, listing, monitors, query, system, table
+from . import frameworks, listing, monitors, query, reports, system, table, xml_reports
+from .boards import Machine
 from .cleaning import Text, clean
 from .context import driver_in, failures_in, platform_of, settings_in
-from .joining import MOST_MACHINES, Machine, join
+from .joining import MOST_MACHINES, join
 from .merging import merge
 from .reading import Reading, Surroundings, reading_of
 from .records import Numbering, Section, Shape
@@ -26,10 +27,11 @@ SHAPES: tuple[Shape, ...] = (
     Shape("nvidia-smi table", ("|", "on ", "off "), table.read),
     Shape("nvidia-smi -L", ("gpu",), listing.read),
     Shape("nvidia-smi --query-gpu", (",", "name", "uuid"), query.read),
-    Shape("nvidia-smi -q", ("product name", "gpu uuid", "bus id"), details.read_text),
-    Shape("nvidia-smi -q -x", ("<gpu", "<!entity", "nvidia_smi_log"), details.read_xml),
+    Shape("nvidia-smi -q", ("product name", "gpu uuid", "bus id"), reports.read),
+    Shape("nvidia-smi -q -x", ("<gpu", "<!entity", "nvidia_smi_log"), xml_reports.read),
     Shape("nvidia-smi topo -m", ("gpu0", "gpu1", "gpu2"), monitors.read_topo),
     Shape("gpustat", ("[",), monitors.read_gpustat),
+    Shape("nvtop", ("device 0",), monitors.read_nvtop),
     Shape("gpustat --json", ('"gpus"',), monitors.read_json),
     Shape("list of CUDA devices", ("device", "cuda:", "cuda0", ":"), frameworks.read),
     Shape("lspci", ("nvidia", "10de:"), system.read_lspci),

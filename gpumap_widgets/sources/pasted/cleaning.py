@@ -7,16 +7,18 @@ pasted. Everything here is linear: characters are mapped by tables, prefixes are
 from __future__ import annotations
 
 import html
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...errors import UnreadableTopology
+from .prefixes import host_named_in, unquoted, without_prefix
 
 LIMIT = 2 * 1024 * 1024
 """Longest accepted text in bytes. A machine with 16 GPUs fills about 0.2 MB with its longest output."""
-MOST_LINES = 50_000
+MOST_LINES = 60_000
 """Most lines that are not empty: 2 MB of any output that lists GPUs have half as many."""
 
 _ANSI = re.compile(
@@ -27,11 +29,16 @@ _BARE_COLOUR = re.compile(r"\[\d{1,3}(?:;\d{1,3}){0,5}m")  # the escape byte its
 _BACKSPACE = re.compile(r"[^\n]\x08")
 _LINE_ENDS = re.compile(r"\r+\n|\r|\n|\u2028|\u2029")
 _LONG_BLANK = re.compile(r"[ \t]{100,}")
-_TAGS = re.compile(r"</?(?:pre|code|span|font|b|i|u|em|strong|kbd|samp|tt|a|p|div|td|th|tr|li|ul|ol|table|tbody)"
-                   r"(?:\s[^<>\n]{0,400})?/?>", re.IGNORECASE)
+_TAGS = re.compile(
+    r"</?(?:pre|code|span|font|b|i|u|em|strong|kbd|samp|tt|a|p|div|td|th|tr|li|ul|ol|table|tbody)"
+    r"(?:\s[^<>\n]{0,400})?/?>",
+    re.IGNORECASE,
+)
 _BREAK_TAG = re.compile(r"<br\s{0,4}/?>", re.IGNORECASE)
+_PLAIN_EQUALS = re.compile(r"=(?![0-9A-F]{2}|[\r\n]|$)")
 _QUOTED = re.compile(r"=([0-9A-F]{2})")
 _PRINTED_NEWLINE = re.compile(r"(?:\\r)?\\n(?=[\"'\s|+,\]}\\]|\d|GPU \d|MIG |=|$)")
+_ANY_PRINTED_NEWLINE = re.compile(r"(?<!\\)(?:\\r)?\\n")
 _UNFINISHED_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{1,35}$")
 _REST_OF_UUID = re.compile(r"[0-9a-fA-F-]{1,35}(?![0-9a-zA-Z:.])")
 
@@ -40,7 +47,7 @@ def _characters() -> dict[int, str | None]:
     table: dict[int, str | None] = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # full-width forms
     table.update(dict.fromkeys([0x2500, 0x2501, 0x2504, 0x2505, 0x2508, 0x2509, 0x254C, 0x254D, 0x2550], "-"))
     table.update(dict.fromkeys([0x2502, 0x2503, 0x2506, 0x2507, 0x250A, 0x250B, 0x254E, 0x254F, 0x2551, 0x23D0], "|"))
-    table.update({code: "+" for code in [*range(0x250C, 0x254C), *range(0x2552, 0x2574)]})
+    table.update(dict.fromkeys([*range(9484, 9548), *range(9554, 9588)], "+"))
     table.update(dict.fromkeys([0x00A0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "))
     table.update(dict.fromkeys([0x00, 0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0xFFFE], None))
     table.update(dict.fromkeys([0x0B, 0x0C, 0x85], " "))
@@ -52,33 +59,6 @@ def _characters() -> dict[int, str | None]:
 
 
 _LOOK_ALIKES = _characters()
-
-_DATA = r"(?=GPU\s?\d|MIG\s|\||\+[-=]|\d{1,3},\s|\[\d{1,3}\]\s|\s{2,}MIG\s|index\b|name\b|==)"
-"""What must follow before a word and a colon is taken for the name of a machine."""
-_PREFIX = re.compile(
-    rf"""
-      (?:[ \t]{{0,8}}>){{1,9}}[ ]?                                                            # mail
-    | [ \t]*(?:\#{{1,4}}|//{{1,2}}|;{{1,3}}|%{{1,2}}|--|::|REM|rem|[*\u2022-]|\d{{1,3}}\.)[ \t]{{1,2}}   # comment, list
-    | \[?\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:[ ]?(?:Z|UTC|[+-]\d\d:?\d\d))?\]?[:,|]?[ \t](?!,)
-    | \[?\d{{4}}/\d\d/\d\d[ ]\d\d:\d\d:\d\d(?:\.\d{{1,9}})?\]?[:]?[ \t](?=[^,\s])
-    | [A-Z][a-z]{{2}}[ ]{{1,2}}\d{{1,2}}[ ]\d\d:\d\d:\d\d[ ]\S{{1,60}}[ ][\w./-]{{1,60}}(?:\[\d{{1,9}}\])?:[ ]
-    | \[?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?\]?[ \t]
-    | \[[ ]{{0,8}}\d{{1,9}}\.\d{{3,9}}\][ ]
-    | \|?[ ]?\d{{10,19}}(?:\.\d{{1,9}})?[ ](?:\|[ ]?)?
-    | [IWEF]\d{{4}}[ ]\d\d:\d\d:\d\d\.\d{{1,9}}[ ]+\d{{1,9}}[ ]\S{{1,120}}\][ ]
-    | \[?(?:DEBUG|INFO|WARN|WARNING|ERROR|stdout|stderr)\]?[ ]{{0,3}}[:|-][ ]{{0,3}}(?:[\w.]{{1,60}}:)?
-    | [ ]{{2,8}}\d{{1,6}}\t | [ ]{{0,8}}\d{{1,6}}[:|][ ]?(?=[|+][ =-])
-    | (?P<pod>\[(?:pod/)?[\w./-]{{1,120}}\]|\[\d{{1,4}},\d{{1,4}}\]<std(?:out|err)>:|\([\w ]{{1,60}}pid=\d{{1,9}}[^)\n]{{0,60}}\))[ ]?(?={_DATA})
-    | (?P<service>(?!(?:GPU|Fan|index|name|uuid)\b)[A-Za-z][\w.-]{{0,60}})[ ]{{1,40}}\|[ ]
-    | (?P<host>[A-Za-z0-9][\w.-]{{0,80}}):[ \t]{{1,4}}(?={_DATA})
-    """,
-    re.VERBOSE | re.ASCII,
-)
-_PROMPT = re.compile(r"[([{]?[\w. ()-]{0,40}?\b[\w.-]{1,40}@([A-Za-z][\w.-]{0,80})[: \]~]")
-_MARKER = re.compile(r"==> ?([\w.-]{1,80}) ?<==|([\w.-]{1,80}) \| (?:CHANGED|SUCCESS|FAILED)\b"
-                     r"|(?:host(?:name)?|node)[ :=]{1,3}([\w.-]{1,80})$", re.IGNORECASE)
-_MARKED = ("==> ", "host", "node")
-_CONTAINER = re.compile(r"[0-9a-f]{12}")
 
 
 @dataclass
@@ -137,7 +117,8 @@ def clean(raw: str) -> list[Text]:
         raise UnreadableTopology("This is not text.", remedy="Paste the output of nvidia-smi as text.")
     if len(raw) > LIMIT or len(raw.encode("utf-8", "surrogatepass")) > LIMIT:
         raise UnreadableTopology(
-            "The text is longer than 2 MB.", remedy="Paste only the part that lists the GPUs, for example nvidia-smi -L."
+            "The text is longer than 2 MB.",
+            remedy="Paste only the part that lists the GPUs, for example nvidia-smi -L.",
         )
     if raw.count("\n") + raw.count("\r") > 2 * MOST_LINES:
         raise _too_many_lines()
@@ -170,13 +151,13 @@ def _characters_undone(text: str) -> str:
 def _lines(text: str) -> list[tuple[int, str, str | None]]:
     """Number, text and label of every line that is not empty."""
     result: list[tuple[int, str, str | None]] = []
-    quoted_printable = text.count("=3D") > 2
+    quoted_printable = "=3D" in text and _PLAIN_EQUALS.search(text) is None
     open_end = ""
     host: str | None = None
     for at, line in enumerate(_LINE_ENDS.split(text), 1):
-        for piece in _pieces(line, quoted_printable):
-            bare, label = _without_prefix(piece.rstrip())
-            host = _host_named_in(piece, bare) or host
+        for piece in _pieces(line, quoted_printable=quoted_printable):
+            bare, label = without_prefix(piece.rstrip())
+            host = host_named_in(piece, bare) or host
             if not bare or bare.isspace():
                 continue
             if open_end == "break" or (open_end == "uuid" and _REST_OF_UUID.match(bare.lstrip())):
@@ -185,52 +166,47 @@ def _lines(text: str) -> list[tuple[int, str, str | None]]:
                 result[-1] = (first, joint, owner)
             else:
                 result.append((at, bare, label or host))
-            open_end = _open_end(result[-1][1], quoted_printable)
+            open_end = _open_end(result[-1][1], quoted_printable=quoted_printable)
             if len(result) > MOST_LINES:
                 raise _too_many_lines()
     return result
 
 
-def _pieces(line: str, quoted_printable: bool) -> list[str]:
-    """The lines that a line was before tags or printed newlines took the place of their ends."""
+def _pieces(line: str, *, quoted_printable: bool) -> list[str]:
+    """The lines that a line was before tags, JSON or printed newlines took the place of their ends."""
     if quoted_printable and "=" in line:
         line = _QUOTED.sub(lambda m: chr(int(m[1], 16)), line)
     if "<" in line and _BREAK_TAG.search(line):
         return _BREAK_TAG.split(line, MOST_LINES)
-    if "\\n" in line:
-        return [piece.replace("\\t", "\t") for piece in _PRINTED_NEWLINE.split(line, MOST_LINES)]
-    return [line]
+    if "\\" not in line:
+        return [line]
+    if line[:1] in ('"', "{") and (told := _json_string(line)):
+        return told.translate(_LOOK_ALIKES).split("\n", MOST_LINES)
+    if line.count("\\n") > 2:  # the repr of a string; one alone may be the beginning of a name in a Windows path
+        line = line[1:] if line[:2] in ("b'", 'b"') else line
+        return [piece.replace("\\t", "\t") for piece in _ANY_PRINTED_NEWLINE.split(unquoted(line), MOST_LINES)]
+    return (
+        [piece.replace("\\t", "\t") for piece in _PRINTED_NEWLINE.split(line, MOST_LINES)] if "\\n" in line else [line]
+    )
 
 
-def _host_named_in(piece: str, bare: str) -> str | None:
-    """The machine that a prompt or a heading names; what follows comes from there."""
-    if "@" in bare[:60] and (prompt := _PROMPT.match(bare.lstrip())):
-        return None if _CONTAINER.fullmatch(prompt[1]) else prompt[1]
-    if (piece[:4].lower() in _MARKED or " | rc=" in piece) and len(piece) < 200 and (marker := _MARKER.match(piece)):
-        return marker[1] or marker[2] or marker[3]
-    return None
+def _json_string(line: str) -> str | None:
+    """The text of a JSON string or of a log entry in JSON."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict):
+        value = next((value[key] for key in ("log", "message", "msg", "line", "text") if key in value), None)
+    return value if isinstance(value, str) else None
 
 
-def _open_end(line: str, quoted_printable: bool) -> str:
+def _open_end(line: str, *, quoted_printable: bool) -> str:
     if line.endswith(" \\") or (quoted_printable and line.endswith("=") and not line.endswith("==")):
         return "break"
     if "-" in line[-36:] and (match := _UNFINISHED_UUID.search(line[-44:])) and len(match[0]) < 40:
         return "uuid"
     return ""
-
-
-def _without_prefix(line: str) -> tuple[str, str | None]:
-    """A line without what loggers, mailers and containers put in front, and the label of its machine if it had one."""
-    label = None
-    if line[:1] in ("|", "+", "") and not line[2:10].isdigit():
-        return line, None
-    for _ in range(4):
-        match = _PREFIX.match(line)
-        if match is None or match.end() == 0:
-            break
-        label = label or match["pod"] or match["service"] or match["host"]
-        line = line[match.end() :]
-    return line, label
 
 
 def _by_host(lines: list[tuple[int, str, str | None]]) -> list[Text]:

@@ -1,12 +1,11 @@
-"""Columns of ``nvidia-smi --query-gpu``: the header, the rows under it, and what a column without a heading may be."""
+"""Columns of ``nvidia-smi --query-gpu``: the header, and the rows under it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from ...catalog import look_up
-from .names import is_cut, looks_like_gpu
+from .names import looks_like_gpu
 from .records import BUS, WINDOWS_MODES, Numbering, Record, Section, driver, known, lost, mib, number, whole_uuid
 
 MARKS = " \t\"'`|*\\"
@@ -19,10 +18,8 @@ _FIELD = re.compile(r"([a-z][A-Za-z0-9_.]{1,80})(?:\s{0,9}\[[^\]]{1,8}\])?")
 _HEADER_WORDS = re.compile(r"name|index|uuid|bus_id|memory\.")
 _BUS = re.compile(BUS)
 _CAPABILITY = re.compile(r"(\d{1,2})\.(\d)")
-_SIZE = re.compile(r"\d{1,9} ?MiB")
-_NOTHING = re.compile(r"\[(?:N/A|Not Supported|Unknown Error|Insufficient Permissions|GPU is lost)\]", re.IGNORECASE)
-_NEAR = 0.12
-"""Total memory in nvidia-smi lies below the nominal size by less than this share (ECC, firmware, page tables)."""
+SIZE = re.compile(r"\d{1,9} ?MiB")
+"""A cell with a memory size."""
 _WRAPS = 60
 """A row is put together again from at most so many lines: 202 columns in a mail of 72 characters need about 50."""
 
@@ -76,14 +73,15 @@ class Block:
             return True  # a ruler
         if not rows and self.begun:
             at, before, count = self.begun
+            for glue in (" ", ""):  # mailers break between words, terminals anywhere
+                rows = rows or list(self._rows(cells_of(f"{before}{glue}{line}", self.separator)))
             line = f"{before} {line}"
-            rows = list(self._rows(cells_of(line, self.separator)))
             if not rows and count < _WRAPS and line.count(self.separator) < self.width - 1:
                 self.begun = (at, line, count + 1)
                 return True
         elif not rows and self.width > 1:
             cells = cells_of(line, self.separator)
-            if len(cells) < self.width and self._plausible(cells[:-1]):
+            if len(cells) < self.width and self._plausible(cells[:-1], part=True):
                 self.begun = (at, line, 1)
                 return True
         for row in rows:
@@ -113,9 +111,9 @@ class Block:
         if self.begun:
             at, line, _ = self.begun
             cells = cells_of(line, self.separator)
-            if not (whole_uuid(cells[-1]) or _SIZE.fullmatch(cells[-1])):
+            if not (whole_uuid(cells[-1]) or SIZE.fullmatch(cells[-1])):
                 cells = cells[:-1]  # who knows how much of the last one is there
-            if self._plausible(cells):
+            if self._plausible(cells, part=True):
                 self.add(at, cells)
                 section.notes.append(f"The row in line {at} is cut: {len(cells)} of {self.width} cells are complete.")
         if any(record.number is not None for record in section.records):
@@ -135,35 +133,28 @@ class Block:
             if self._plausible(cells):
                 yield cells
         elif step > 0 and len(cells) > self.width and (len(cells) - 1) % step == 0:
-            rows, row = [], [cells[0]]
-            for place, cell in enumerate(cells[1:], 1):
-                if place % step == 0 and place < len(cells) - 1:
-                    last, first = _two_cells(cell, self.first)
-                    rows.append([*row, last])
-                    row = [first]
-                else:
-                    row.append(cell)
-            rows.append(row)
+            rows = unglued(cells, step, self.first)
             if all(self._plausible(row) for row in rows):
                 yield from rows
 
-    def _plausible(self, cells: Sequence[str]) -> bool:
-        """Whether cells can be a row here; prose that happens to have as many commas is not."""
+    def _plausible(self, cells: Sequence[str], *, part: bool = False) -> bool:
+        """Whether cells can be a row here, or the beginning of one; prose with as many commas is not."""
         told = 0
+        strict = part or self.width < 3
         for place, kind in self.used:
             if place >= len(cells):
                 break
             cell = cells[place]
             if known(cell) is None:
                 continue
-            told += 1
+            told += kind in ("name", "uuid", "pci.bus_id") or not part
             if kind in ("index", "count") and not cell.isdigit():
                 return False
             if kind == "uuid" and not cell.startswith("GPU-"):
                 return False
             if kind == "pci.bus_id" and not _BUS.fullmatch(cell):
                 return False
-            if kind == "name" and not (looks_like_gpu(cell) if self.width < 3 else len(cell) <= 80 and not cell.isdigit()):
+            if kind == "name" and not (looks_like_gpu(cell) if strict else len(cell) <= 80 and not cell.isdigit()):
                 return False
             if kind == "memory.total" and not cell[:1].isdigit():
                 return False
@@ -194,6 +185,19 @@ def _fill(record: Record, section: Section, field: str, cell: str, line: int) ->
         section.announced = number(cell) or section.announced
 
 
+def unglued(cells: Sequence[str], step: int, first_field: str) -> list[list[str]]:
+    """Rows of ``step + 1`` cells from one line, where the last cell of each row and the first of the next are one."""
+    rows, row = [], [cells[0]]
+    for place, cell in enumerate(cells[1:], 1):
+        if place % step == 0 and place < len(cells) - 1:
+            last, first = _two_cells(cell, first_field)
+            rows.append([*row, last])
+            row = [first]
+        else:
+            row.append(cell)
+    return [*rows, row]
+
+
 def _two_cells(cell: str, first_field: str) -> tuple[str, str]:
     """The last cell of one row and the first of the next, when the line break between them is gone."""
     words = cell.split()
@@ -207,85 +211,3 @@ def _two_cells(cell: str, first_field: str) -> tuple[str, str]:
     elif words[1] in ("MiB", "%", "W", "MHz", "C"):
         end = 2
     return " ".join(words[:end]), " ".join(words[end:])
-
-
-def typed(cell: str) -> str:
-    """What a cell without a heading can be: uuid, bus, size, number, driver, nothing, name or other."""
-    if cell.startswith("GPU-"):
-        return "uuid"
-    if _BUS.fullmatch(cell):
-        return "bus"
-    if _SIZE.fullmatch(cell):
-        return "size"
-    if cell.isascii() and cell.isdigit():
-        return "number"
-    if _NOTHING.fullmatch(cell):
-        return "nothing"
-    if cell.count(".") == 2 and driver(cell):
-        return "driver"
-    return "name" if looks_like_gpu(cell) else "other"
-
-
-def row_like(kinds: Sequence[str]) -> bool:
-    """Whether cells of these kinds are a row about a GPU."""
-    sure = sum(kind not in ("other", "name") for kind in kinds)
-    names = kinds.count("name")
-    if "uuid" in kinds or ("bus" in kinds and names):
-        return len(kinds) > 1
-    return names == 1 and sure > 0 and 2 * (sure + 1) > len(kinds)
-
-
-def guess_fields(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Headings for rows that have none; "" for a column that cannot be told."""
-    columns = list(zip(*rows, strict=True))
-    kinds = [_column_kind(column) for column in columns]
-    fields = [{"uuid": "uuid", "bus": "pci.bus_id", "driver": "driver_version"}.get(kind, "") for kind in kinds]
-    if "name" in kinds:
-        fields[kinds.index("name")] = "name"
-    index = _index_column(columns, kinds)
-    if index is not None:
-        fields[index] = "index"
-    memory = _memory_column(columns, kinds, columns[fields.index("name")] if "name" in fields else [], index)
-    if memory is not None:
-        fields[memory] = "memory.total"
-    return fields
-
-
-def _column_kind(column: Sequence[str]) -> str:
-    kinds = {typed(cell) for cell in column} - {"nothing"}
-    return kinds.pop() if len(kinds) == 1 else "other"
-
-
-def _index_column(columns: Sequence[Sequence[str]], kinds: Sequence[str]) -> int | None:
-    """The first column that counts up by one; for a single row, a small number at either end."""
-    if len(columns[0]) == 1:
-        ends = [i for i in (0, len(kinds) - 1) if kinds[i] == "number" and len(columns[i][0]) < 3]
-        return ends[0] if ends else None
-    for i, column in enumerate(columns):
-        if kinds[i] == "number" and all(cell.isdigit() and len(cell) < 4 for cell in column):
-            values = [int(cell) for cell in column]
-            if values == list(range(values[0], values[0] + len(values))):
-                return i
-    return None
-
-
-def _memory_column(
-    columns: Sequence[Sequence[str]], kinds: Sequence[str], names: Sequence[str], index: int | None
-) -> int | None:
-    """The column of total memory: near what the catalogue says of the models, else the largest of several sizes."""
-    models = [None if is_cut(name) else look_up(name) for name in names]
-    nominal = [model.memory_mib if model else None for model in models]
-    candidates = [i for i, kind in enumerate(kinds) if kind == "size" or (kind == "number" and i != index)]
-    for i in candidates:
-        values = [mib(cell) or number(cell) or 0 for cell in columns[i]]
-        near = [want is None or abs(v - want) <= _NEAR * want for v, want in zip(values, nominal, strict=False)]
-        if any(nominal) and all(near):
-            return i
-    sizes = [i for i in candidates if kinds[i] == "size"]
-    if any(nominal) or not sizes:
-        return None
-    largest = max(sizes, key=lambda i: mib(columns[i][0]) or 0)
-    for row in range(len(columns[0])):
-        if any((mib(columns[i][row]) or 0) > (mib(columns[largest][row]) or 0) for i in sizes):
-            return None
-    return largest

@@ -11,13 +11,19 @@ from ...topology import Platform
 from .cleaning import Text
 from .records import driver
 
-_WSL = re.compile(r"microsoft-standard-wsl|wsl2?[ -]?(?:ubuntu|debian|kernel)|/usr/lib/wsl/|:/mnt/[a-z](?:/|[$#])|\bwsl2?\b",
-                  re.IGNORECASE)
-_WINDOWS = re.compile(r"(?:^|\n)\s{0,20}(?:PS )?[A-Z]:\\[^\n>]{0,200}>|OS: Microsoft Windows|Windows-1[01]-", re.IGNORECASE)
+_WSL = re.compile(
+    r"microsoft-standard-wsl|wsl2?[ -]?(?:ubuntu|debian|kernel)|/usr/lib/wsl/|:/mnt/[a-z](?:/|[$#])|\bwsl2?\b",
+    re.IGNORECASE,
+)
+_WINDOWS = re.compile(
+    r"(?:^|\n)\s{0,20}(?:PS )?[A-Z]:\\[^\n>]{0,200}>|OS: Microsoft Windows|Windows-1[01]-", re.IGNORECASE
+)
 _SET = re.compile(r"\bCUDA_(VISIBLE_DEVICES|DEVICE_ORDER)\b[\"'\]]{0,2}\s{0,3}[=:]\s{0,3}[\"']?([\w,.:/-]{1,300})")
 _PLACE = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _XID = re.compile(rf"NVRM:\s{{1,9}}Xid \({_PLACE}\):\s{{0,9}}(\d{{1,3}})\b")
-_KERNEL = re.compile(rf"NVRM:[^\n]{{0,40}}?\bGPU (?:at )?{_PLACE}[^\n]{{0,60}}?(fallen off the bus|RmInitAdapter failed|GPU is lost)")
+_KERNEL = re.compile(
+    rf"NVRM:[^\n]{{0,40}}?\bGPU (?:at )?{_PLACE}[^\n]{{0,60}}?(fallen off the bus|RmInitAdapter failed|GPU is lost)"
+)
 _HANDLE = re.compile(
     r"Unable to determine the device handle for GPU\s{0,3}\d{0,3}:?\s{0,3}"
     r"([0-9a-fA-F:]{7,16}\.[0-7]):\s{1,9}([A-Za-z][^\n.]{0,60})",
@@ -25,8 +31,10 @@ _HANDLE = re.compile(
 )
 _FATAL_XIDS = {"79": "fallen off the bus", "119": "GSP does not answer"}
 """Xid numbers after which a GPU does not come back without a reset. Source: NVIDIA, XID Errors."""
-_DRIVER = re.compile(r"(?:Driver|KMD) Version\s{0,40}:\s{0,40}(\d[\d.]{3,15})|Kernel Module\s{1,9}(?:for x86_64\s{1,9})?(\d[\d.]{3,15})",
-                     re.IGNORECASE)
+_DRIVER = re.compile(
+    r"(?:Driver|KMD) Version\s{0,40}:\s{0,40}(\d[\d.]{3,15})|Kernel Module\s{1,9}(?:for x86_64\s{1,9})?(\d[\d.]{3,15})",
+    re.IGNORECASE,
+)
 
 
 class Failure(NamedTuple):

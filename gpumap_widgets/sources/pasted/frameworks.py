@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ...identity import is_full_uuid
 from .cleaning import Text
 from .names import is_gpu_name
-from .records import BUS, Numbering, Record, Section, driver, known, mib, number, regions
+from .records import BUS, Numbering, Record, Section, known, mib, number, regions
 
 _NAME = r"(?P<name>[^\n,|\"'()\[\]]{1,60}?(?:\([^()\n]{1,20}\))?[^\n,|\"'()\[\]]{0,30}?)"
 _LOOSE_UUID = r"\b(?:GPU-)?(?P<uuid>[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})\b"
@@ -44,7 +45,7 @@ LOGS = (
         "Device ",
         r"\bDevice\s{1,9}(?P<n>\d{1,3}):\s{1,9}[\"'](?P<name>[^\"'\n]{1,80})[\"']",
         r"CUDA Capability Major/Minor version number:\s{1,99}(?P<cc>\d{1,2}\.\d)",
-        r"Total amount of global memory:\s{1,99}(?P<mem>\d{1,7} MBytes)",
+        r"Total amount of global memory:\s{1,99}(?P<mem>\d{1,7}\sMBytes)",
         r"\((?P<sm>\d{1,4})\)\s{0,3}Multiprocessors",
         r"PCI Domain ID / Bus ID / location ID:\s{1,99}(?P<dom>\d{1,9})\s{0,3}/\s{0,3}(?P<dec>\d{1,3})\s{0,3}/\s{0,3}(?P<dev>\d{1,3})",
         r"Device PCI Bus ID / PCI location ID:\s{1,99}(?P<dec>\d{1,3})\s{0,3}/\s{0,3}(?P<dev>\d{1,3})",
@@ -62,11 +63,15 @@ LOGS = (
     ),
     _log(
         "TensorFlow log",
-        "device: ",
+        "device:",
         rf"\bdevice:\s{{1,9}}(?P<n>\d{{1,3}}),\s{{1,9}}name:\s{{1,9}}(?P<name>[^,\n]{{1,60}}(?:\n[^,\n]{{1,40}})?),"
         rf"\s{{1,9}}pci\s{{1,9}}bus\s{{1,9}}id:\s{{1,9}}(?P<bus>{BUS})(?:,\s{{1,9}}compute\s{{1,9}}capability:\s{{1,9}}(?P<cc>\d{{1,2}}\.\d))?",
     ),
-    _log("XLA log", "StreamExecutor device", rf"StreamExecutor device \((?P<n>\d{{1,3}})\):\s{{1,9}}{_NAME},\s{{1,9}}{_CC}"),
+    _log(
+        "XLA log",
+        "StreamExecutor device",
+        rf"StreamExecutor device \((?P<n>\d{{1,3}})\):\s{{1,9}}{_NAME},\s{{1,9}}{_CC}",
+    ),
     _log(
         "llama.cpp log",
         "Device ",
@@ -77,7 +82,11 @@ LOGS = (
         "using device CUDA",
         rf"using device CUDA(?P<n>\d{{1,3}}) \({_NAME}\)(?:\s{{1,9}}\((?P<bus>{BUS})\))?",
     ),
-    _log("llama.cpp log", "CUDA", rf"\bCUDA(?P<n>\d{{1,3}}):\s{{1,9}}{_NAME}\s{{1,9}}\((?P<mem>\d{{1,7}} MiB), \d{{1,7}} MiB free"),
+    _log(
+        "llama.cpp log",
+        "CUDA",
+        rf"\bCUDA(?P<n>\d{{1,3}}):\s{{1,9}}{_NAME}\s{{1,9}}\((?P<mem>\d{{1,7}} MiB), \d{{1,7}} MiB free",
+    ),
     _log(
         "CUDA sample",
         "Device",
@@ -150,6 +159,8 @@ _NUMBERED = re.compile(
 )
 """A bare number and a name on a line of their own."""
 _NAMELESS = ("jax.devices()", "TensorFlow device list")
+_MOST = 5000
+"""Devices that are read of one program: more are a log that repeats itself."""
 LOOSE = ("list of CUDA devices", "cuda:i loop")
 """Patterns so wide that they may meet the lines of other tools."""
 
@@ -174,7 +185,8 @@ def read(text: Text) -> Iterator[Section]:
 
 
 def _heads(text: Text, log: Log) -> list[re.Match[str]]:
-    return [match for at in text.places(*log.words) if (match := log.head.match(text.joined, at))]
+    found = (match for at in text.places(*log.words) if (match := log.head.match(text.joined, at)))
+    return list(islice(found, _MOST))
 
 
 def _devices(text: Text, program: str, heads: Sequence[re.Match[str]], rest: Sequence[re.Pattern[str]]) -> Section:

@@ -13,13 +13,17 @@ from .names import is_cut, is_gpu_name
 from .records import Numbering, Record, Section, driver, known, lost, number, regions, whole_uuid
 
 _GPU = re.compile(r"GPU\s{0,9}#?(\d{1,3})\s{0,9}:(?!\s{0,9}[0-9A-Fa-f]{2,8}:)(?!\s{0,9}GPU)")
-_IDENTITY = re.compile(r"\\?\s{0,99}\(\s{0,9}(UUID|S/N|Serial(?: Number)?)\s{0,9}:\s{0,9}([^)\n]{0,80})(\)?)", re.IGNORECASE)
+_IDENTITY = re.compile(
+    r"\\?\s{0,99}\(\s{0,9}(UUID|S/N|Serial(?: Number)?)\s{0,9}:\s{0,9}([^)\n]{0,80})(\)?)", re.IGNORECASE
+)
 _MIG = re.compile(
     r"MIG\s{1,99}(\S{1,30})\s{1,99}Device\s{1,99}(\d{1,3})\s{0,9}:"
     r"(?:\s{0,99}\\?\s{0,99}\(\s{0,9}UUID\s{0,9}:\s{0,9}([^)\s]{0,99}))?"
 )
 _OLD_MIG = re.compile(r"MIG-(GPU-[0-9a-fA-F-]{36})/(\d{1,3})/(\d{1,3})")
-_END_OF_NAME = re.compile(r"\n|\\n|Nvidia driver version|cuDNN version|HIP runtime|[|;,\"]|\s-\s|\s\(|\sMIG\s", re.IGNORECASE)
+_END_OF_NAME = re.compile(
+    r"\n|\\n|Nvidia driver version|cuDNN version|HIP runtime|[|;,\"]|\s-\s|\s\(|\sMIG\s", re.IGNORECASE
+)
 _DRIVER = re.compile(r"Nvidia driver version:\s{0,9}(\S{1,30})", re.IGNORECASE)
 _COMMAND = re.compile(r"nvidia-smi(?:\.exe)?\s{1,9}(?:-L|--list-gpus)\b")
 _FRAMEWORKS = ("torch", "cuda:", "cuda.", "cuda device", "tensorflow", "jax")

@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 
 from ...errors import UnreadableTopology
 from ...topology import Gpu, Topology
-from .joining import Machine, join
+from .boards import Machine
+from .joining import join
 from .notes import notes_on_gaps
 from .reading import Surroundings, reading_of
 from .records import Numbering, Record, Section
@@ -36,8 +37,12 @@ def merge(first: Topology, second: Topology) -> Topology:
     other_platform = next((t.platform for t, _ in parts if t.platform != "linux"), None)
     version = first.driver_version or second.driver_version
     merged = reading_of(machine, Surroundings(other_platform, version)).topology
-    kept = [note for topology, _ in parts for note in topology.notes
-            if note not in notes_on_gaps(topology.gpus, topology.driver_version)]
+    kept = [
+        note
+        for topology, _ in parts
+        for note in topology.notes
+        if note not in notes_on_gaps(topology.gpus, topology.driver_version)
+    ]
     return replace(
         merged,
         default_order_measured=measured and merged.default_order is not None,
@@ -52,11 +57,10 @@ def _carry_order(machine: Machine, parts: Sequence[tuple[Topology, Section]]) ->
         board.ordinal = None
     machine.unjoined.clear()
     for topology, section in sorted(parts, key=lambda part: not part[0].default_order_measured):
-        boards = [machine.board_of.get(id(section.records[position])) for position in topology.default_order or ()]
-        if boards and None not in boards:
-            for ordinal, board in enumerate(boards):
-                if board is not None:
-                    board.ordinal = ordinal
+        places = [id(section.records[position]) for position in topology.default_order or ()]
+        if places and all(place in machine.board_of for place in places):
+            for ordinal, place in enumerate(places):
+                machine.board_of[place].ordinal = ordinal
             return topology.default_order_measured
     return False
 

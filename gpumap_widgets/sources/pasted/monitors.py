@@ -9,16 +9,23 @@ from typing import Any
 
 from .cleaning import Text
 from .names import looks_like_gpu
-from .records import Numbering, Record, Section, driver, known, mib, number, whole_uuid
+from .records import Numbering, Record, Section, driver, known, mib, number, regions, whole_uuid
 
 _LINKS = r"X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|NV\d{1,2}|OK|NS|CNS|TNS|GNS|-"
-_TOPO_ROW = re.compile(rf"(?:^|\s)GPU(\d{{1,3}})[ \t]{{1,99}}((?:(?:{_LINKS})(?:[ \t]{{1,99}}|$|(?=\n))){{1,400}})([^\n]{{0,200}})",
-                       re.MULTILINE)
+_TOPO_ROW = re.compile(rf"GPU(\d{{1,3}})[ \t]{{1,99}}(?:{_LINKS})(?=\s|$)")
+_CELL = re.compile(rf"(?:{_LINKS})")
 _GPUSTAT_ROW = re.compile(
     r"\[(\d{1,3})\][ \t]{0,40}([^|\n\[\]]{1,80}?)[ \t]{0,80}\|([^|\n]{0,120})(?:\|\s{0,40}(\d{1,9}|\?{1,3})\s{0,9}/\s{0,9}(\d{1,9}|\?{1,3})\s{0,3}MB)?"
 )
 _TEMPERATURE = re.compile(r"\?\?|\d\s{0,3}(?:['\u00b0\u00ba]\s?C?|C\b)|%|ERR")
-_GPUSTAT_HEAD = re.compile(r"^([\w.-]{1,80})[ \t]{1,40}\w{3} \w{3} [ \d]?\d \d\d:\d\d:\d\d \d{4}(?:[ \t]{1,40}(\d[\d.]{2,15}))?", re.MULTILINE)
+_GPUSTAT_HEAD = re.compile(
+    r"^[ \t]{0,40}([\w.-]{1,80})[ \t]{1,40}\w{3} \w{3} [ \d]?\d \d\d:\d\d:\d\d \d{4}(?:[ \t]{1,40}(\d[\d.]{2,15}))?",
+    re.MULTILINE,
+)
+
+
+_NVTOP = re.compile(r"Device (\d{1,3})\s{1,9}\[([^\]\n]{2,80})\]\s{1,9}(?:PCIe|Integrated)")
+_NVTOP_MEMORY = re.compile(r"MEM\[[^\]\n]{0,200}?/(\d{1,4}(?:\.\d{1,4})?[GM]i)\]", re.IGNORECASE)
 
 
 def read_topo(text: Text) -> Iterator[Section]:
@@ -26,11 +33,15 @@ def read_topo(text: Text) -> Iterator[Section]:
     section = Section("nvidia-smi topo -m", Numbering.NVML)
     joined = text.joined
     with_numa = "numa affinity" in text.lower
-    for row in _TOPO_ROW.finditer(joined):
+    for row, end in regions(list(_TOPO_ROW.finditer(joined)), len(joined)):
         record = Record(number(row[1]))
         line = text.line_at(row.start(1))
         record.put("nvml_index", record.number, line)
-        rest = row[3].split()
+        rest = [
+            cell
+            for cell in joined[row.end() : min(end, row.end() + 4000)].split("\n")[0].split()
+            if not _CELL.fullmatch(cell)
+        ]
         if with_numa and len(rest) > 1 and rest[1].isdigit():
             record.put("numa_node", number(rest[1]), line)
         section.add(record)
@@ -61,6 +72,24 @@ def read_gpustat(text: Text) -> Iterator[Section]:
     for section in sections:
         if section.records:
             yield section
+
+
+def read_nvtop(text: Text) -> Iterator[Section]:
+    """Nvtop's screen. It counts the devices of all vendors, so its numbers are nvidia-smi's only among NVIDIA's."""
+    section = Section("nvtop", Numbering.NVML)
+    joined = text.joined
+    for head, end in regions([m for at in text.places("Device ") if (m := _NVTOP.match(joined, at))], len(joined)):
+        if not looks_like_gpu(head[2]):
+            return
+        record = Record(number(head[1]))
+        line = text.line_at(head.start())
+        record.put("nvml_index", record.number, line)
+        record.put("name", known(head[2]), line)
+        if memory := _NVTOP_MEMORY.search(joined, head.end(), min(end, head.end() + 2000)):
+            record.put("memory_mib", mib(f"{memory[1]}B"), text.line_at(memory.start()))
+        section.add(record)
+    if section.records:
+        yield section
 
 
 def read_json(text: Text) -> Iterator[Section]:

@@ -14,7 +14,10 @@ _WHOLE = re.compile(
     rf"(?:NVIDIA )?(?:(?:{_FAMILY})\b|[A-Z]{{1,3}}\d{{2,4}}[A-Z]{{0,2}}\b)[\w ()+./-]{{0,60}}(?:\.\.\.)?", re.IGNORECASE
 )
 _VENDOR = re.compile(r"\((?:r|tm)\)|\b(?:nvidia|corporation|geforce|graphics|gpu)\b", re.IGNORECASE)
-_VERB = re.compile(r"\b(?:is|was|found|error|failed|driver|device\(s\)|available|memory|process(?:es)?|version|usage|gpus)\b", re.IGNORECASE)
+_VERB = re.compile(
+    r"\b(?:is|was|found|error|failed|driver|device\(s\)|available|memory|process(?:es)?|version|usage|gpus)\b",
+    re.IGNORECASE,
+)
 _NOT_IN_NAMES = re.compile(r"[:=<>{}@\\|]")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...catalog import is_vgpu, look_up
 from ...topology import Gpu
-from .joining import Machine
+from .boards import Machine
 from .names import is_cut
 from .records import Numbering
 
@@ -40,7 +40,9 @@ def notes_on_gaps(gpus: Sequence[Gpu], driver_version: str | None) -> list[str]:
         if len(without) == len(gpus):
             notes.append(f"No {what}s: run `{command}` and paste that too.")
         elif without:
-            notes.append(f"No {what} for {_listed([_called(gpus[i], i) for i in without])}: run `{command}` and paste that too.")
+            notes.append(
+                f"No {what} for {_listed([_called(gpus[i], i) for i in without])}: run `{command}` and paste that too."
+            )
     if driver_version is None:
         notes.append("No driver version: run `nvidia-smi` and paste its header too.")
     cut = [_called(gpu, place) for place, gpu in enumerate(gpus) if gpu.name and is_cut(gpu.name)]
@@ -65,7 +67,9 @@ def _on_numbers(machine: Machine, gpus: Sequence[Gpu]) -> list[str]:
     elif kinds and kinds <= {Numbering.ROW, Numbering.ADDRESS, Numbering.CUDA} and Numbering.ROW in kinds:
         notes.append("The numbers follow from the order of the rows, which is that of nvidia-smi.")
     elif not numbers and Numbering.CUDA in kinds:
-        notes.append("The numbers in the text are CUDA ordinals, not those of nvidia-smi: run `nvidia-smi -L` for these.")
+        notes.append(
+            "The numbers in the text are CUDA ordinals, not those of nvidia-smi: run `nvidia-smi -L` for these."
+        )
     elif not numbers:
         notes.append("The numbers of nvidia-smi do not follow from this text: run `nvidia-smi -L` and paste that too.")
     return notes
@@ -81,7 +85,9 @@ def _on_memory(gpus: Sequence[Gpu]) -> list[str]:
             continue
         model = look_up(gpu.name)
         if model is not None and model.memory_mib and gpu.memory_mib < 0.5 * model.memory_mib:
-            notes.append(f"{_called(gpu, place)} shows {gpu.memory_mib} MiB, its model has {model.memory_mib}: a limit is set.")
+            notes.append(
+                f"{_called(gpu, place)} shows {gpu.memory_mib} MiB, its model has {model.memory_mib}: a limit is set."
+            )
     return notes
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .cleaning import Text
-from .columns import MARKS, Block, cells_of, guess_fields, header_in, row_like, typed
+from .columns import MARKS, Block, cells_of, header_in, unglued
+from .guessing import guess_fields, row_like, typed
 from .records import Section
 
 _COMMAND = re.compile(r"--query-gpu(?:=|\s{1,9})[\"']?([a-zA-Z0-9_.,]{1,8000})")
@@ -30,6 +31,7 @@ class _Lines:
         self.asked: list[str] = []
         self.chosen: int | None = None
         self.header: list[str] = []
+        self.open_row = False
         self.loose: list[tuple[int, list[str]]] = []
 
     def take(self, at: int, line: str) -> Iterator[Section]:
@@ -72,8 +74,14 @@ class _Lines:
             if block.take(at, line) and (block.section.records or block.begun):
                 self.block = block
                 return
-        if "," in line and 2 <= len(cells := cells_of(line, ",")) <= 400:
+        if self.open_row and self.loose:
+            first, cells = self.loose.pop()
+            self.loose.append((first, [*cells[:-1], *cells_of(line, ",")]))
+        elif self.loose and line.strip() == "MiB":  # wrapped before the unit
+            self.loose[-1][1][-1] += " MiB"
+        elif "," in line and 2 <= len(cells := cells_of(line, ",")) <= 4000:
             self.loose.append((at, cells))
+        self.open_row = line.endswith(",")
 
     def _close(self) -> Iterator[Section]:
         if self.block is not None:
@@ -97,10 +105,11 @@ def _pseudo_lines(text: Text) -> Iterator[tuple[int, str]]:
 def _guessed(loose: Sequence[tuple[int, list[str]]]) -> Iterator[Section]:
     """Rows without headings and command: neighbours with as many cells, their columns told by what is in them."""
     group: list[tuple[int, list[str]]] = []
-    for at, cells in loose:
-        cells[0] = cells[0].rpartition(": ")[2].strip(MARKS)
-        cells = [cell.partition(" (")[0] if cell.startswith("[") else cell for cell in cells]
-        if not row_like([typed(cell) for cell in cells]):
+    for at, found in loose:
+        found[0] = found[0].rpartition(": ")[2].strip(MARKS)
+        cells = [cell.partition(" (")[0] if cell.startswith("[") else cell for cell in found]
+        if not row_like(cells):
+            yield from _squeezed(at, cells)
             continue
         if group and len(group[-1][1]) != len(cells):
             yield from _group(group)
@@ -108,6 +117,18 @@ def _guessed(loose: Sequence[tuple[int, list[str]]]) -> Iterator[Section]:
         group.append((at, cells))
     if group:
         yield from _group(group)
+
+
+def _squeezed(at: int, cells: list[str]) -> Iterator[Section]:
+    """Rows on one line: the telling cells come again after as many cells as a row has, less the one that is shared."""
+    kinds = [typed(cell) for cell in cells]
+    for kind in ("uuid", "bus", "name"):
+        places = [place for place, found in enumerate(kinds) if found == kind]
+        if len(places) > 1 and (step := places[1] - places[0]) > 0 and (len(cells) - 1) % step == 0:
+            rows = unglued(cells, step, "index" if cells[0].isdigit() else "name")
+            if all(row_like(row) for row in rows):
+                yield from _group([(at, row) for row in rows])
+                return
 
 
 def _group(group: Sequence[tuple[int, list[str]]]) -> Iterator[Section]:

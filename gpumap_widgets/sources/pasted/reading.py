@@ -10,8 +10,8 @@ from ...catalog import look_up
 from ...errors import ImpossibleMachine, UnreadableTopology
 from ...identity import PciBusId
 from ...topology import Gpu, Platform, Topology
+from .boards import Board, Machine
 from .context import Failure
-from .joining import Board, Machine
 from .notes import notes_on
 from .records import Numbering, Record
 
@@ -83,8 +83,11 @@ def _mark_failures(machine: Machine, failures: Mapping[PciBusId, Failure]) -> No
         missing = sorted(set(range(max(machine.by_number, default=-1) + 1)) - set(machine.by_number))
         if len(missing) == 1 and len(failures) == 1 and not machine.by_address:
             # A list with one gap, and one GPU that does not answer: it is the missing one.
-            lost = Record(missing[0], {"pci_bus_id": str(address), "problem": problem},
-                          {"pci_bus_id": failure.line, "problem": failure.line})
+            lost = Record(
+                missing[0],
+                {"pci_bus_id": str(address), "problem": problem},
+                {"pci_bus_id": failure.line, "problem": failure.line},
+            )
             machine.add(lost, Numbering.NVML)
 
 
@@ -138,5 +141,7 @@ def _default_order(
         return None, [f"The text shows {shown}: the list of CUDA devices may follow that and not CUDA's own order."]
     usable = sum("problem" not in board.values for board in boards)
     if set(ordinals) != set(range(len(ordinals))) or len(ordinals) < usable:
-        return None, [f"The list of CUDA devices has {len(ordinals)} of {usable} GPUs: it does not show CUDA's whole order."]
+        return None, [
+            f"The list of CUDA devices has {len(ordinals)} of {usable} GPUs: it does not show CUDA's whole order."
+        ]
     return tuple(ordinals[i] for i in range(len(ordinals))), []

@@ -111,9 +111,11 @@ BUS = r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 """A complete PCI address inside a larger pattern; a cut one must not match."""
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s?([KMGT]i?B|[MG]Bytes|B)\b", re.IGNORECASE)
 _MIB = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "b": 1 / 1048576}
-_NOTHING = re.compile(r"\[?(?:n/?a|not supported|not available|unknown(?: error)?|insufficient permissions|none|null"
-                      r"|gpu is lost|gpu requires reset|err!?|error|requested functionality has been deprecated|-|)\]?",
-                      re.IGNORECASE)
+_NOTHING = re.compile(
+    r"\[?(?:n/?a|not supported|not available|unknown(?: error)?|insufficient permissions|none|null"
+    r"|gpu is lost|gpu requires reset|err!?|error|requested functionality has been deprecated|-|)\]?",
+    re.IGNORECASE,
+)
 _LOST = re.compile(r"gpu is lost|fallen off the bus|gpu requires reset", re.IGNORECASE)
 
 

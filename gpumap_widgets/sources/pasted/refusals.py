@@ -75,7 +75,10 @@ REASONS = (
         r"|cudaGetDeviceCount (?:failed|returned)|CUDA_ERROR_NO_DEVICE|CUDA error: ",
         "This is an error message of CUDA or of a framework; it describes no GPU.",
     ),
-    _reason(r"gpu models and configuration: ?(?:could not collect|no cuda)", "collect_env could not ask nvidia-smi: it lists no GPU."),
+    _reason(
+        r"gpu models and configuration: ?(?:could not collect|no cuda)",
+        "collect_env could not ask nvidia-smi: it lists no GPU.",
+    ),
     _reason(
         r"gpu_?uuid, ?pid|pid, ?process_name|process_name, ?pid|#\s{0,9}gpu\s{1,20}pid\s|gpu\s{1,20}pid\s{1,20}type\s|compute processes:"
         r"|Processes:[^\n]{0,120}|\|\s{0,9}GPU\s{1,9}(?:GI\s{1,9}CI\s{1,20})?PID\s",
@@ -83,12 +86,19 @@ REASONS = (
         _TABLE,
     ),
     _reason(
-        r"gpu\s{1,20}pwr\s{1,20}|gpu\s{1,20}sm\s{1,20}mem\s|#\s{0,9}idx\s", "This is nvidia-smi's monitoring (dmon): it names GPU "
-        "numbers and readings, but describes no GPU.", LIST,
+        r"gpu\s{1,20}pwr\s{1,20}|gpu\s{1,20}sm\s{1,20}mem\s|#\s{0,9}idx\s",
+        "This is nvidia-smi's monitoring (dmon): it names GPU numbers and readings, but describes no GPU.",
+        LIST,
     ),
-    _reason(r"GPU instances?:|Compute instances:|GPU instance profiles", "This lists MIG slices or profiles, but not their GPUs."),
+    _reason(
+        r"GPU instances?:|Compute instances:|GPU instance profiles",
+        "This lists MIG slices or profiles, but not their GPUs.",
+    ),
     _reason(r"NVIDIA-SMI version\s{0,9}:|NVML version\s{0,9}:", "This shows versions only: no GPU is listed."),
-    _reason(r"release \d{1,2}\.\d, V\d|nvcc: NVIDIA", "This is the version of the CUDA compiler: it says nothing about GPUs."),
+    _reason(
+        r"release \d{1,2}\.\d, V\d|nvcc: NVIDIA",
+        "This is the version of the CUDA compiler: it says nothing about GPUs.",
+    ),
     _reason(
         r"ROCm System Management|rocm-smi|amd-smi|Card (?:series|model):|gfx\d{3,4}",
         "This describes AMD GPUs: CUDA_VISIBLE_DEVICES and CUDA ordinals are NVIDIA's.",
@@ -99,8 +109,16 @@ REASONS = (
         "The text has the head of nvidia-smi's table but no row of a GPU: it is cut.",
         _TABLE,
     ),
-    _reason(r"NVSMI LOG", "The report of nvidia-smi -q is cut before its first GPU.", "Paste it whole, or run `nvidia-smi -L`."),
-    _reason(r"<nvidia_smi_log", "The XML of nvidia-smi is cut before its first GPU.", "Paste it whole, or run `nvidia-smi -L`."),
+    _reason(
+        r"NVSMI LOG",
+        "The report of nvidia-smi -q is cut before its first GPU.",
+        "Paste it whole, or run `nvidia-smi -L`.",
+    ),
+    _reason(
+        r"<nvidia_smi_log",
+        "The XML of nvidia-smi is cut before its first GPU.",
+        "Paste it whole, or run `nvidia-smi -L`.",
+    ),
     _reason(r"\A\s{0,9}\{", "This is JSON without a list of GPUs that is known here."),
     _reason(
         r"nvidia-smi[^\n]{0,200}\s{0,9}\Z",
@@ -112,7 +130,9 @@ REASONS = (
 
 _LOOKED_AT = 50_000
 """Characters at the beginning and at the end of a text in which its kind is looked for."""
-_GPU_NUMBER = re.compile(r"(?:^|\n)\|?\s{0,9}(\d{1,3})\s{1,40}(?:N/A\s{1,9}N/A\s{1,40}|\d{1,3}\s{1,9}\d{1,3}\s{1,40})?\d{1,9}\s{1,20}[CGM+-]{1,5}\s")
+_GPU_NUMBER = re.compile(
+    r"(?:^|\n)\|?\s{0,9}(\d{1,3})\s{1,40}(?:N/A\s{1,9}N/A\s{1,40}|\d{1,3}\s{1,9}\d{1,3}\s{1,40})?\d{1,9}\s{1,20}[CGM+-]{1,5}\s"
+)
 
 
 def refuse(texts: Sequence[Text], failures: dict[PciBusId, Failure]) -> UnreadableTopology:

@@ -10,12 +10,14 @@ from .records import BUS, Numbering, Record, Section, driver, known, number, reg
 
 _CLASS = r"VGA compatible controller|3D controller|Display controller|Non-VGA unclassified device"
 _LSPCI = re.compile(
-    rf"({BUS})\s{{1,9}}\"?(?:{_CLASS})\"?(?:\s\[03[0-9a-f]{{2}}\])?:?\"?\s{{1,9}}\"?NVIDIA(?: Corporation)?\"?([^\n]{{0,300}})",
+    rf"({BUS})\s{{1,9}}\"?(?:{_CLASS})\"?(?:\s\[03[0-9a-f]{{2}}\])?:?\"?\s{{1,9}}\"?NVIDIA(?: Corporation)?\b\"?",
     re.IGNORECASE,
 )
 _NUMERIC = re.compile(rf"({BUS})\s{{1,9}}03[0-9a-f]{{2}}:\s(10de:[0-9a-f]{{4}})")
 _NAME = re.compile(r"\[([^\[\]]{2,100})\](?!\s{0,3}:)")
 _ID = re.compile(r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4})?")
+_END_OF_DEVICE = re.compile(rf"\n(?!\s{{0,9}}\[)|\s{BUS}\s")
+_OWN_LINE = re.compile(r"\s{0,9}(?:Subsystem|Flags|Control|Kernel|DeviceName|Physical Slot)\b")
 _KERNEL_DRIVER = re.compile(r"Kernel driver in use:\s{0,9}([\w-]{1,40})")
 _NEXT_DEVICE = re.compile(rf"\n(?:{BUS})\s")
 _MODEL = re.compile(r"\bModel:[ \t]{1,20}([^\n]{1,100}?)(?=\s{0,9}\n|\s{1,9}IRQ:|\s{0,9}$)")
@@ -40,14 +42,20 @@ def read_lspci(text: Text) -> Iterator[Section]:
         record = Record()
         line = text.line_at(device.start(1))
         record.put("pci_bus_id", device[1], line)
-        names = [name for name in _NAME.findall(device[2] or "") if not _ID.fullmatch(name)]
+        lines = _END_OF_DEVICE.split(joined[device.end() : min(end, device.end() + 400)])
+        said = lines[0]
+        if ("]" not in said or said.count("[") > said.count("]")) and not _OWN_LINE.match(" ".join(lines[1:2])):
+            said = " ".join(lines[:2])  # wrapped before or inside the name
+        names = [name for name in _NAME.findall(said) if not _ID.fullmatch(name)]
         record.put("name", known(names[0]) if names else None, line)
         used = None
         if "Kernel driver" in joined[device.end() : min(end, device.end() + 2000)]:
             following = _NEXT_DEVICE.search(joined, device.end(), end)
             used = _KERNEL_DRIVER.search(joined, device.end(), following.start() if following else end)
         if used and used[1] != "nvidia":
-            record.put("problem", f"The kernel driver in use is {used[1]}: nvidia-smi and CUDA do not see this GPU.", line)
+            record.put(
+                "problem", f"The kernel driver in use is {used[1]}: nvidia-smi and CUDA do not see this GPU.", line
+            )
         section.add(record)
     if section.records:
         yield section
@@ -59,8 +67,8 @@ def read_proc(text: Text) -> Iterator[Section]:
     joined = text.joined
     if version := _VERSION.search(joined):
         section.driver_version = driver(version[1])
-    for model, end in regions(list(_MODEL.finditer(joined)), len(joined)):
-        end = min(end, model.end() + 2000)
+    for model, next_model in regions(list(_MODEL.finditer(joined)), len(joined)):
+        end = min(next_model, model.end() + 2000)
         record = Record()
         record.put("name", known(model[1]), text.line_at(model.start()))
         for field, pattern in _PROC.items():

@@ -16,11 +16,12 @@ from .cleaning import Text
 from .records import BUS, WINDOWS_MODES, Numbering, Record, Section, driver, known, lost, mib, number, regions
 
 _MODES = r"On|Off|N/A|ERR!|WDDM|TCC|MCDM|Enabled|Disabled|Yes|No"
+_HIDDEN_BUS = r"[0-9A-FXx*?]{4,8}:[0-9A-FXx*?]{2}:[0-9A-FXx*?]{2}\.[0-7Xx*?]"
 _SECOND_CELL = re.compile(
-    rf"\|\s{{0,99}}(?=[0-9A-Fa-fNEUG\[])"
-    rf"(?:({BUS})\b|(?:N/A|ERR!|\[?Unknown Error\]?|GPU is lost)(?=\s{{1,99}}(?:{_MODES})\s{{0,99}}\|))"
+    rf"\|\s{{0,99}}(?=[0-9A-Fa-fNEUGXx*\[])"
+    rf"(?:({BUS})\b|(?:N/A|ERR!|\[?Unknown Error\]?|GPU is lost|{_HIDDEN_BUS})(?=\s{{1,99}}(?:{_MODES})\s{{0,99}}\|))"
 )
-_FIRST_CELL = re.compile(rf"(?:(\d{{1,3}})\s{{1,99}})?(\S[^|]{{0,120}}?)\s{{1,99}}({_MODES})", re.DOTALL)
+_FIRST_CELL = re.compile(rf"(?:(\d{{1,3}})\.?\s{{1,99}})?(\S[^|]{{0,120}}?)(?:\s{{1,99}}({_MODES}))?", re.DOTALL)
 _BARE_ROW = re.compile(  # the bars got lost: index, name, mode, address, display
     rf"\s{{0,99}}(\d{{1,3}})[ \t]{{1,99}}(\S[^|\n]{{0,60}}?)[ \t]{{1,99}}({_MODES})[ \t]{{1,99}}({BUS})[ \t]{{1,99}}(?:{_MODES})\b"
 )
@@ -38,7 +39,8 @@ _MIG_ROW = re.compile(
     r"(?:\s{0,99}\d{1,9}\s?MiB\s{0,99}/\s{0,99}(\d{1,9}\s?MiB)\b)?"
 )
 _LAST_ROW = re.compile(
-    rf"\s{{0,99}}\|?\s{{0,99}}(\d{{1,3}})\s{{1,99}}(\S[^|]{{0,120}}?)(?:\s{{1,99}}(?:{_MODES}))?\s{{0,99}}(\|.*)?", re.DOTALL
+    rf"\s{{0,99}}\|?\s{{0,99}}(\d{{1,3}})\s{{1,99}}(\S[^|]{{0,120}}?)(?:\s{{1,99}}(?:{_MODES}))?\s{{0,99}}(\|.*)?",
+    re.DOTALL,
 )
 _SPAN = 4000
 """A row ends at the latest so many characters behind its address, however it was prefixed and wrapped."""
@@ -80,7 +82,9 @@ class _Table:
         elif tool and version and tool != version and "Persistence-M" in self.text.joined[title : title + 900]:
             # Linux columns, yet nvidia-smi and the driver differ: under WSL the driver is that of Windows.
             self.section.platform = "wsl"
-            self.section.notes.append(f"nvidia-smi is {tool}, the driver {version}: read as WSL, where the driver is Windows'.")
+            self.section.notes.append(
+                f"nvidia-smi is {tool}, the driver {version}: read as WSL, where the driver is Windows'."
+            )
 
     def read_rows(self) -> None:
         """The rows of GPUs, in one of three forms, and a last one that is cut."""
@@ -108,11 +112,11 @@ class _Table:
         lines = cell.rstrip().split("\n")
         for count in range(1, min(len(lines), 4) + 1):
             match = _FIRST_CELL.fullmatch("\n".join(lines[-count:]).strip())
-            if match is not None and (match[1] is not None or count == len(lines)):
+            if match is not None and match[1] is not None:
                 break
-        else:
+        if match is None:
             return None
-        if match[1] is None and (self.section.records or anchor.start() > 400):
+        if match[1] is None and (match[3] is None or self.section.records or anchor.start() > 400):
             return None  # only a paste that begins inside a row may lack the number
         record = Record(number(match[1]))
         line = text.line_at(anchor.start() - 1)
@@ -127,7 +131,9 @@ class _Table:
     def _name(self, record: Record, cell: str, line: int) -> None:
         record.put("name", known(cell), line)
         if "name" not in record.values:
-            record.put("problem", lost(cell) or f"nvidia-smi prints {' '.join(cell.split())} in place of its name.", line)
+            record.put(
+                "problem", lost(cell) or f"nvidia-smi prints {' '.join(cell.split())} in place of its name.", line
+            )
 
     def _rest_of_row(self, record: Record, start: int, end: int) -> None:
         stop = bisect_left(self.stops, start)
@@ -139,7 +145,9 @@ class _Table:
             record.put("mig_mode", mode[1] == "Enabled", text.line_at(mode.start(1)))
         row = joined[start:end]
         if "ERR!" in row or "lost" in row or "reset" in row:
-            problem = lost(row) or ("nvidia-smi prints ERR! for its values: it does not answer." if row.count("ERR!") > 2 else None)
+            problem = lost(row) or (
+                "nvidia-smi prints ERR! for its values: it does not answer." if row.count("ERR!") > 2 else None
+            )
             record.put("problem", problem, text.line_at(start))
 
     def _rows_without_bars(self) -> None:
@@ -194,7 +202,11 @@ class _Table:
         """The rows of the MIG table; they name their GPU by number."""
         text, joined = self.text, self.text.joined
         heading = joined.find("MIG devices", self.start, self.end)
-        if heading < 0 and "MIG Dev" not in joined[self.start : self.end] and "MIG |" not in joined[self.start : self.end]:
+        if (
+            heading < 0
+            and "MIG Dev" not in joined[self.start : self.end]
+            and "MIG |" not in joined[self.start : self.end]
+        ):
             return
         by_number = {record.number: record for record in self.section.records}
         headless = [record for record in self.section.records if record.number is None]

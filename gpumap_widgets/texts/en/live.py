@@ -9,9 +9,13 @@ SENTENCES = {
     "live.no-ipykernel": "No ipykernel in {executable}: install it with {executable} -m pip install ipykernel.",
     "live.no-kernelspec": "There is no kernel named {name}; these are installed: {known}.",
     "live.not-python": "The kernel {name} speaks {language}: choose one for Python, with torch in it.",
-    "live.no-start": "The kernel did not start; its last words: {tail}",
+    "live.not-launched": (
+        "The kernel's program cannot be started ({error}): repair its kernelspec or the value, "
+        "or choose the kernel of this interpreter."
+    ),
+    "live.no-start": "The kernel did not start (status {status}); its last words say why: {tail}",
     "live.slow-start": "The kernel was not up after {seconds} s and was ended: try again, or give it more time.",
-    "live.died": "The kernel died before it answered (status {status}). Try again; if it stays so, its last words may help: {tail}",
+    "live.died": "The kernel died before it answered (status {status}). Try again; if it dies again, its last words may say why: {tail}",
     "live.timed-out": (
         "No answer within {seconds} s, so the kernel was ended: the driver may hang (does nvidia-smi answer?), "
         "or it needs more time."
