@@ -45,6 +45,13 @@ WEIGHTS: Mapping[tuple[int, int], tuple[float, str]] = {
 }
 """Capability → weight of one SM (one SM of capability 8.6 is 1), and the interval that contradicts no report."""
 
+CORES_PER_SM: Mapping[tuple[int, int], int] = {
+    **dict.fromkeys([(3, 0), (3, 2), (3, 5), (3, 7)], 192),
+    **dict.fromkeys([(5, 0), (5, 2), (5, 3), (6, 1), (6, 2), (8, 6), (8, 7), (8, 9), (9, 0)], 128),
+    **dict.fromkeys([(10, 0), (10, 3), (11, 0), (12, 0), (12, 1)], 128),
+    **dict.fromkeys([(6, 0), (7, 0), (7, 2), (7, 5), (8, 0)], 64),
+}
+"""FP32 cores of one SM by capability: NVML counts cores. Source: CUDA Programming Guide, compute capabilities."""
 _UNPINNED_WEIGHT = 0.125
 _PINNED = frozenset({(6, 1), (7, 0), (7, 5), (8, 6), (8, 9), (12, 0)})
 """Capabilities whose weights the reports pin well enough for a guess where the measures disagree."""
@@ -82,9 +89,7 @@ class Strength(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _strength(
-    name: str, memory_mib: int | None, capability: tuple[int, int] | None, sm_count: int | None
-) -> Strength:
+def _strength(name: str, memory_mib: int | None, capability: tuple[int, int] | None, sm_count: int | None) -> Strength:
     model = look_up(name, memory_mib) if name else None
     if model is None:
         return Strength(name, capability, sm_count, None, None, None, is_vgpu(name))
@@ -153,14 +158,12 @@ ORDER_RULES: Mapping[str, OrderRule] = {
         "drivers before 2018: only the first by this key moves to the front",
         "8 of 8 machines with both orders printed",
     ),
-    "pci": OrderRule(lambda gpu: (), "CUDA_DEVICE_ORDER=PCI_BUS_ID", "documented in the CUDA Programming Guide"),
+    "pci": OrderRule(lambda _: (), "CUDA_DEVICE_ORDER=PCI_BUS_ID", "documented in the CUDA Programming Guide"),
     "capability": OrderRule(_capability, "a belief", "36 of 69; a GB300 (10.3) comes before an RTX PRO 4000 (12.0)"),
     "sm-count": OrderRule(
         lambda gpu: _descending(strength(gpu).sm_count), "a belief", "59 of 69; a 4070 (46) comes before a 3090 (82)"
     ),
-    "peak": OrderRule(
-        lambda gpu: _descending(strength(gpu).peak), "a belief", "57 of 69; a 4090 comes before a 5090"
-    ),
+    "peak": OrderRule(lambda gpu: _descending(strength(gpu).peak), "a belief", "57 of 69; a 4090 comes before a 5090"),
     "bandwidth": OrderRule(lambda gpu: _descending(strength(gpu).bandwidth), "a belief", "53 of 69"),
     "memory": OrderRule(lambda gpu: _descending(gpu.memory_mib), "a belief", "41 of 69"),
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from .device_order import DOCUMENTED_VALUES
 from .explanation import gpu_name, message, stop_reason
 from .frozen import FrozenDict
 from .mapping import Finding, Message, Prediction, Process
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
-from .device_order import DOCUMENTED_VALUES
 
 Fields = Mapping[str, Any]
 

@@ -124,7 +124,7 @@ def _list(topology: Topology, process: Process) -> Iterator[Step]:
         yield Step("list", message(f"step.list.{reading.whole}"), certainty, RULES[reading.whole].source)
         return
     picked = {pick.token: pick for pick in reading.picks}
-    for number, token in enumerate(reading.tokens):
+    for number in range(len(reading.tokens)):
         yield _token_step(topology, process, number, picked.get(number))
     for rule in reading.shared:
         if f"rule.{rule}" != f"rule.{reading.stop.rule if reading.stop else ''}":
@@ -149,13 +149,23 @@ def _token_step(topology: Topology, process: Process, number: int, pick: Pick | 
         why = stop_reason(process)
         kept = say("kept.some" if reading.picks else "kept.none")
         key = "step.token.empties" if stop.empties else "step.token.stop"
-        return Step("list", message(key, token=token.text, why=why, kept=kept), basis.certainty, _source(stop.rule), number)
+        return Step(
+            "list", message(key, token=token.text, why=why, kept=kept), basis.certainty, _source(stop.rule), number
+        )
     if stop is not None and number > stop.token:
-        return Step("list", message("step.token.ignored", token=token.text), Certainty.CERTAIN, _source(stop.rule), number)
+        return Step(
+            "list", message("step.token.ignored", token=token.text), Certainty.CERTAIN, _source(stop.rule), number
+        )
     if stop is not None and stop.empties:
         return Step("list", _lost(topology, process, number), Certainty.CERTAIN, _source(stop.rule), number)
     why = say("rule.mig-first-only")
-    return Step("list", message("step.token.dropped", token=token.text, why=why), Certainty.CERTAIN, _source("mig-first-only"), number)
+    return Step(
+        "list",
+        message("step.token.dropped", token=token.text, why=why),
+        Certainty.CERTAIN,
+        _source("mig-first-only"),
+        number,
+    )
 
 
 def _lost(topology: Topology, process: Process, number: int) -> Message:

@@ -29,7 +29,8 @@ class Message:
 
     def text(self, lang: str = "en") -> str:
         """The sentence in a language (``en``)."""
-        return say(self.key, lang, **self.fields)
+        nested = {k: v.text(lang) if isinstance(v, Message) else v for k, v in self.fields.items()}
+        return say(self.key, lang, **nested)
 
     def __str__(self) -> str:
         return self.text()

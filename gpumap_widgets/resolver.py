@@ -39,7 +39,7 @@ def _process(topology: Topology, view: View) -> Process:
     """CUDA's part: order the accessible GPUs, read the list, number what is left."""
     gpus = topology.gpus
     order = device_order(topology, view.env.get(CUDA_DEVICE_ORDER), view.accessible)
-    reading = read(view.env.get(CUDA_VISIBLE_DEVICES), candidates(topology, order, view.accessible))
+    reading = read(view.env.get(CUDA_VISIBLE_DEVICES), candidates(topology, order))
     places, sure = order.places, order.certainties
     devices = tuple(
         Device(
@@ -74,7 +74,7 @@ def _certainty(basis: Basis, other: Certainty) -> Certainty:
     return claim if claim.rank >= other.rank else other
 
 
-def candidates(topology: Topology, order: DeviceOrder, accessible: tuple[int, ...] | None) -> Candidates:
+def candidates(topology: Topology, order: DeviceOrder) -> Candidates:
     """The devices that the list can pick from, in CUDA's order. Made once a machine and order."""
 
     def make() -> Candidates:

@@ -79,7 +79,9 @@ class Scenario:
         values = {}
         for name, value in env.items():
             if value is not None and not isinstance(value, str):
-                raise TypeError(f"{name} is {value!r}; the value of an environment variable is text, e.g. {str(value)!r}.")
+                raise TypeError(
+                    f"{name} is {value!r}; the value of an environment variable is text, e.g. {str(value)!r}."
+                )
             if value is not None and is_relevant(name):
                 values[name] = value
         return cls(topology, (Layer(ENVIRONMENT, {"set": values}),))
@@ -152,7 +154,15 @@ def _text(value: object) -> str:
 def asdict_topology(topology: Topology) -> dict[str, Any]:
     """A machine as plain data for JSON: only what is known."""
     out: dict[str, Any] = {"gpus": [_known(asdict(gpu)) for gpu in topology.gpus]}
-    for name in ("driver_version", "platform", "default_order", "default_order_measured", "source", "simulated", "notes"):
+    for name in (
+        "driver_version",
+        "platform",
+        "default_order",
+        "default_order_measured",
+        "source",
+        "simulated",
+        "notes",
+    ):
         value = getattr(topology, name)
         if value not in (None, False, ()):
             out[name] = list(value) if isinstance(value, tuple) else value
@@ -173,7 +183,7 @@ def topology_from_dict(data: Mapping[str, Any]) -> Topology:
     """The inverse of `asdict_topology`. Raises TypeError, ValueError or KeyError for other data."""
     gpus = tuple(_gpu(row) for row in data["gpus"])
     known = {f.name for f in fields(Topology)} - {"gpus", "_memo"}
-    rest = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known}
+    rest: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known}
     for name in ("driver_version", "source"):
         if name in rest:
             _text(rest[name])

@@ -109,7 +109,9 @@ class Topology:
 
     def __post_init__(self) -> None:
         if self.platform not in PLATFORMS:
-            raise ImpossibleMachine(f"Unknown platform {self.platform!r}.", remedy=f"Use one of {', '.join(PLATFORMS)}.")
+            raise ImpossibleMachine(
+                f"Unknown platform {self.platform!r}.", remedy=f"Use one of {', '.join(PLATFORMS)}."
+            )
         order = self.default_order
         if order is not None:
             object.__setattr__(self, "default_order", tuple(order))

@@ -110,13 +110,17 @@ RULES: Mapping[str, Rule] = {
     "repeat-behind-negative": Rule(Basis.REPORTED, "pytorch PR 92315, NVIDIA staff: the CUDA runtime on an 8-GPU node"),
     "repeat-behind-stop": Rule(Basis.UNKNOWN, f"{_NONE}: torch looks for repeats before it looks at the range"),
     "mig-first-only": Rule(Basis.DOCUMENTED, f"{_MIG}: before driver 570 one MIG device a process"),
-    "mig-one-of-each": Rule(Basis.UNKNOWN, f"{_MIG}: from driver 570 one compute instance of each; order not documented"),
+    "mig-one-of-each": Rule(
+        Basis.UNKNOWN, f"{_MIG}: from driver 570 one compute instance of each; order not documented"
+    ),
     "mig-single": Rule(Basis.DOCUMENTED, _MIG),
     "mig-same-instance": Rule(Basis.UNKNOWN, f"{_MIG}: of several compute instances of one GPU instance one is picked"),
     "mig-integer-old": Rule(Basis.DOCUMENTED, f"{_MIG}: before driver 570 its first MIG device"),
     "mig-integer": Rule(Basis.UNKNOWN, f"{_NONE} on the number of a GPU in MIG mode from driver 570 on"),
     "mig-neighbour": Rule(Basis.INFERRED, f"{_MIG}: a whole GPU keeps its number beside one in MIG mode"),
-    "mig-without-instances": Rule(Basis.UNKNOWN, f"{_NONE} on whether a MIG-mode GPU without instances keeps its number"),
+    "mig-without-instances": Rule(
+        Basis.UNKNOWN, f"{_NONE} on whether a MIG-mode GPU without instances keeps its number"
+    ),
     "mig-driver-unknown": Rule(Basis.UNKNOWN, "the rules changed with driver 570 and the driver version is not known"),
 }
 """Every rule by key. The sentences that go with the keys are in `texts`."""
@@ -136,13 +140,13 @@ def tokenise(value: str) -> tuple[Token, ...]:
     tokens = []
     start = 0
     for text in value.split(","):
-        kind, number, rule = _classify(text, start == 0)
+        kind, number, rule = _classify(text, first=start == 0)
         tokens.append(Token(text, start, kind, number, rule))
         start += len(text) + 1
     return tuple(tokens)
 
 
-def _classify(text: str, first: bool) -> tuple[Kind, int, str]:
+def _classify(text: str, *, first: bool) -> tuple[Kind, int, str]:
     """Kind, number and rule of one token; ``first`` because blanks before the first token are another case."""
     if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0") and len(text) < 10:
         return Kind.INTEGER, int(text), "integer"  # nearly all tokens there are
@@ -161,7 +165,7 @@ def _classify(text: str, first: bool) -> tuple[Kind, int, str]:
     blanks, sign, digits = match.groups()
     if _BARE.match(stripped) and not stripped.isdigit():
         return Kind.INTEGER, _number(digits, sign), "uuid-bare"
-    return Kind.INTEGER, _number(digits, sign), _integer_rule(blanks, sign, digits, text[match.end() :], first)
+    return Kind.INTEGER, _number(digits, sign), _integer_rule(blanks, sign, digits, text[match.end() :], first=first)
 
 
 def _number(digits: str, sign: str) -> int:
@@ -170,7 +174,7 @@ def _number(digits: str, sign: str) -> int:
     return -number if sign == "-" else number
 
 
-def _integer_rule(blanks: str, sign: str, digits: str, tail: str, first: bool) -> str:
+def _integer_rule(blanks: str, sign: str, digits: str, tail: str, *, first: bool) -> str:
     """The row of `RULES` for a token that begins like a number: the least certain of its oddities."""
     if len(digits) >= 10 and _number(digits, "") >= _BIG:
         return "integer-huge"
@@ -454,16 +458,19 @@ def _read_unset(candidates: Candidates) -> Reading:
         return Reading(None, (), picks, None, "unset", ("unset",))
     migs = [(place, n, m) for place, found in sorted(candidates.mig.items()) for n, m in enumerate(found)]
     era = _era(candidates)
+    shown: list[tuple[int, int | None]]
     if not migs:
         rule = "mig-without-instances"
         shown = [(place, None) for place in range(len(candidates.uuids)) if place not in candidates.mig]
     elif era == "old":
         rule = "mig-first-only"
-        shown = [migs[0][:2]]
+        shown = [(migs[0][0], migs[0][1])]
     else:
-        one_each = {(place, m.gpu_instance_id if m.gpu_instance_id is not None else n): (place, n) for place, n, m in reversed(migs)}
+        homes: dict[tuple[int, int], tuple[int, int | None]] = {}
+        for place, n, m in migs:  # instances without a number count as one each
+            homes.setdefault((place, -1 - n if m.gpu_instance_id is None else m.gpu_instance_id), (place, n))
         whole = [(place, None) for place in range(len(candidates.uuids)) if place not in candidates.mig]
-        shown = sorted([*one_each.values(), *whole], key=lambda pair: (pair[0], pair[1] or 0))
+        shown = sorted([*homes.values(), *whole], key=lambda pair: (pair[0], pair[1] or 0))
         rule = "mig-single" if len(shown) == 1 else "mig-one-of-each" if era == "new" else "mig-driver-unknown"
     picks = tuple(Pick(place, n, None, rule, True) for place, n in shown)
     return Reading(None, (), picks, None, rule, (rule,))

@@ -18,9 +18,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ARTEFACTS = ROOT / "artifacts"
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 
 def chromium() -> str | None:
@@ -88,7 +93,14 @@ def notebook(folder: Path, name: str, *cells: str) -> str:
             "language_info": {"name": "python"},
         },
         "cells": [
-            {"id": f"c{i}", "cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+            {
+                "id": f"c{i}",
+                "cell_type": "code",
+                "metadata": {},
+                "outputs": [],
+                "execution_count": None,
+                "source": source,
+            }
             for i, source in enumerate(cells)
         ],
     }
@@ -102,7 +114,14 @@ class Page:
     def __init__(self, page: Any, address: str, name: str) -> None:
         self.page = page
         self.errors: list[str] = []
-        page.on("console", lambda m: self.errors.append(m.text + " " + str([a.evaluate("e => e && e.stack || String(e)") for a in m.args])) if m.type == "error" else None)
+        page.on(
+            "console",
+            lambda m: (
+                self.errors.append(m.text + " " + str([a.evaluate("e => e && e.stack || String(e)") for a in m.args]))
+                if m.type == "error"
+                else None
+            ),
+        )
         page.on("pageerror", lambda e: self.errors.append(str(e)))
         page.goto(f"{address}/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)

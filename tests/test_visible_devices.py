@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from gpumap_widgets.certainty import Basis
-from gpumap_widgets.device_order import device_order
 from gpumap_widgets.identity import PrefixIndex
 from gpumap_widgets.mapping import Process
-from gpumap_widgets.resolver import candidates
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
 from gpumap_widgets.visible_devices import RULES, Candidates, Kind, Reading, read, tokenise, weakest
 from tests.conftest import SLICES, UUIDS, equal, listed, pairs, predict, process, split
@@ -70,6 +68,15 @@ def machine(name: str) -> Topology:
         "shared": lambda: _cut(*(replace(m, uuid=u) for m, u in zip(shared, SLICES, strict=True)), driver=version),
         "unnumbered": lambda: _cut(*(MigInstance(u, "3g.40gb") for u in SLICES), driver=version),
         "uncut": lambda: _cut(driver=version),
+        "uncut last": lambda: replace(_cut(driver=version), gpus=(
+            replace(_cut().gpus[1], nvml_index=0, pci_bus_id="01:00.0"), replace(_cut().gpus[0], nvml_index=1),
+        )),
+        "uncut twin": lambda: replace(machine("uncut first @" + driver), gpus=(
+            _cut().gpus[0], replace(machine("uncut first @" + driver).gpus[1], uuid=UUIDS[1]),
+        )),
+        "uncut first": lambda: replace(_cut(driver=version), gpus=(
+            _cut().gpus[0], replace(_cut().gpus[1], mig_mode=True, mig_instances=(MigInstance(SLICES[0], "7g.80gb", 0, 0),)),
+        )),
     }[kind]()
 
 
@@ -331,6 +338,26 @@ OPEN_ROWS = [
         marks=wrong("a bare GPU- is unknown as an entry but likely as the parent of a MIG path"),
         id="a MIG path whose GPU has no digits",
     ),
+    pytest.param(
+        Row("0,1,1", "uncut last @new", [], UNKNOWN, 2, "whether 1 is a device at all: nobody knows", True),
+        marks=wrong("the repeat is claimed although the number repeated is that of a GPU that CUDA cannot use"),
+        id="a repeat of a MIG-mode GPU without instances",
+    ),
+    pytest.param(
+        Row("1", "uncut first @old", [(1, 0)], UNKNOWN, None, "whether the GPU before it keeps its number: nobody knows"),
+        marks=wrong("a whole GPU behind one without instances is unknown, a MIG one before driver 570 is called certain"),
+        id="the number of a MIG GPU behind one without instances",
+    ),
+    pytest.param(
+        Row("GPU-3f8", "uncut twin @new", [], UNKNOWN, 0, "whether a GPU that CUDA cannot use makes it ambiguous"),
+        marks=wrong("it is called likely that a GPU which CUDA cannot use makes a beginning ambiguous"),
+        id="a beginning shared with a MIG-mode GPU without instances",
+    ),
+    pytest.param(
+        Row("MIG-GPU-3f8/0/0", "uncut twin @old", [], UNKNOWN, 0, "whether a GPU that CUDA cannot use makes it ambiguous"),
+        marks=wrong("the same for the GPU of a MIG path"),
+        id="a MIG path whose GPU begins like one without instances",
+    ),
 ]
 
 
@@ -490,8 +517,7 @@ def test_kind_and_number_of_a_token(text: str, kind: Kind, value: int) -> None:
 
 
 def reading(value: str | None, count: int = 4) -> Reading:
-    topology = equal(count)
-    return read(value, candidates(topology, device_order(topology, "PCI_BUS_ID"), None))
+    return process(equal(count), value, "PCI_BUS_ID").reading
 
 
 def test_the_whole_list_has_a_word_of_its_own() -> None:

@@ -15,7 +15,7 @@ from .base import LayerRow, View
 _SOURCE = "POSIX environ; both variables are read once, at cuInit, in no order of their own"
 
 
-def apply(view: View, options: Mapping[str, Any], topology: Topology) -> tuple[tuple[View, ...], tuple[Step, ...]]:
+def apply(view: View, options: Mapping[str, Any], _: Topology) -> tuple[tuple[View, ...], tuple[Step, ...]]:
     """Set the variables in ``options["set"]``."""
     changes: Mapping[str, str] = options.get("set", FrozenDict())
     steps = tuple(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pynvml  # noqa: TID251 - the one place
 
+from ..device_order import CORES_PER_SM
 from ..errors import NoDriver
 from ..texts import say
 from ..topology import Gpu, MigInstance, Platform, Topology
@@ -35,12 +36,13 @@ def this_machine() -> Topology:
     try:
         count = pynvml.nvmlDeviceGetCount()
         gpus = tuple(_gpu(index) for index in range(count))
+        simulated = _is_simulated()
         return Topology(
             gpus,
             driver_version=_ask(pynvml.nvmlSystemGetDriverVersion),
             platform=_platform(),
-            source=say("source.nvml"),
-            simulated=_is_simulated(),
+            source=say("source.simulated" if simulated else "source.nvml"),
+            simulated=simulated,
         )
     except pynvml.NVMLError as exc:
         raise _no_driver(exc) from exc
@@ -97,12 +99,18 @@ def _gpu(index: int) -> Gpu:
         pci_bus_id=_text(pci.busId) if pci is not None else None,
         memory_mib=memory.total // 2**20 if memory is not None else None,
         compute_capability=(int(capability[0]), int(capability[1])) if capability is not None else None,
-        sm_count=None,  # NVML counts cores; the catalogue knows the SMs of a model
+        sm_count=_sm_count(_ask(pynvml.nvmlDeviceGetNumGpuCores, handle), capability),
         minor_number=_ask(pynvml.nvmlDeviceGetMinorNumber, handle),
         numa_node=_ask(pynvml.nvmlDeviceGetNumaNodeId, handle) if hasattr(pynvml, "nvmlDeviceGetNumaNodeId") else None,
         mig_mode=mig_on,
         mig_instances=_instances(handle) if mig_on else (),
     )
+
+
+def _sm_count(cores: int | None, capability: Sequence[int] | None) -> int | None:
+    """SMs from NVML's core count; None where either is unknown or they do not fit."""
+    per_sm = CORES_PER_SM.get((capability[0], capability[1])) if capability is not None else None
+    return cores // per_sm if cores and per_sm and cores % per_sm == 0 else None
 
 
 def _text(value: str | bytes | None) -> str | None:

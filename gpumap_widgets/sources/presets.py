@@ -64,6 +64,8 @@ PRESETS: Mapping[str, Preset] = {
 def preset(key: str) -> Topology:
     """The machine of a preset. Raises KeyError for an unknown key; `PRESETS` lists them."""
     row = PRESETS[key]
-    machine = Topology.of(*row.names, pci_bus_ids=row.buses, driver_version=row.driver_version, source=f"preset “{key}”")
+    machine = Topology.of(
+        *row.names, pci_bus_ids=row.buses, driver_version=row.driver_version, source=f"preset “{key}”"
+    )
     gpus = tuple(replace(gpu, uuid=uuid) for gpu, uuid in zip(machine.gpus, row.uuids, strict=True))
     return replace(machine, gpus=gpus)

@@ -10,7 +10,7 @@ from ..mapping import Comparison, Prediction, Process
 from ..scenario import CUDA_DEVICE_ORDER
 from ..texts import say
 from ..topology import Gpu, Topology
-from .rows import memory_text, sentence
+from .rows import MARKS, memory_text, sentence
 from .text import number
 
 MOST_ROWS = 32
@@ -80,8 +80,8 @@ def graph(prediction: Prediction, comparison: Comparison | None = None) -> Graph
         return GraphSpec((), (), (), (), 1, alt)
     process = prediction.processes[0]
     chips = [*_smi_chips(topology, process), *_order_chips(topology, process)]
-    chips += _list_chips(topology, process)
-    chips += _process_chips(topology, process, comparison)
+    chips += _list_chips(process)
+    chips += _process_chips(process, comparison)
     lines, stubs = _lines(topology, process)
     rows = max((chip.row + 1 for chip in chips), default=1)
     return GraphSpec(_heads(topology, process), tuple(chips), tuple(lines), tuple(stubs), rows, alt)
@@ -142,13 +142,12 @@ def _order_chips(topology: Topology, process: Process) -> list[Chip]:
     return chips + _more(ORDER, len(process.order.places) - MOST_ROWS)
 
 
-def _list_chips(topology: Topology, process: Process) -> list[Chip]:
+def _list_chips(process: Process) -> list[Chip]:
     reading = process.reading
     if reading.value is None:
         title, sub = say("graph.token-unset"), say("graph.token-unset-sub")
         return [
-            Chip(LIST, d.ordinal, "", title, sub, _hover(d.gpu), d.position, False)
-            for d in process.devices[:MOST_ROWS]
+            Chip(LIST, d.ordinal, "", title, sub, _hover(d.gpu), d.position, False) for d in process.devices[:MOST_ROWS]
         ]
     by_token = {d.token: d for d in process.devices}
     stop = reading.stop
@@ -169,7 +168,7 @@ def _list_chips(topology: Topology, process: Process) -> list[Chip]:
     return chips + _more(LIST, len(reading.tokens) - MOST_ROWS)
 
 
-def _process_chips(topology: Topology, process: Process, comparison: Comparison | None) -> list[Chip]:
+def _process_chips(process: Process, comparison: Comparison | None) -> list[Chip]:
     edges = {edge.ordinal: edge for edge in comparison.edges} if comparison else {}
     chips = []
     for device in process.devices[:MOST_ROWS]:
@@ -178,11 +177,13 @@ def _process_chips(topology: Topology, process: Process, comparison: Comparison 
         sub = (device.mig.profile or "MIG") + " " + gpu.short_name if device.mig else gpu.short_name
         sub = short(sub, _SUB + 4 - len(index)) + index
         edge = edges.get(device.ordinal)
-        if edge is not None and comparison is not None:
+        lead = ""
+        if edge is not None:
+            lead = MARKS[edge.verdict]
             seen = edge.observed.name if edge.observed and edge.observed.name else say("graph.no-device")
-            sub = short(say(f"graph.{edge.verdict.replace(' ', '-')}", seen=seen), _SUB + 4)
+            sub = short(say(f"graph.{edge.verdict.replace(' ', '-')}", seen=Gpu(name=seen).short_name), _SUB)
         row = device.token if device.token is not None and device.token < MOST_ROWS else device.ordinal
-        chips.append(Chip(PROCESS, row, "", f"cuda:{device.ordinal}", sub, _hover(gpu), device.position, False))
+        chips.append(Chip(PROCESS, row, lead, f"cuda:{device.ordinal}", sub, _hover(gpu), device.position, False))
     return chips + _more(PROCESS, len(process.devices) - MOST_ROWS)
 
 
@@ -201,8 +202,8 @@ def _lines(topology: Topology, process: Process) -> tuple[list[Line], list[Stub]
         row = device.token if device.token is not None else device.ordinal
         if max(row, device.place) >= MOST_ROWS:
             continue
-        sure = reading.basis_of(pick).certainty is Certainty.CERTAIN
-        lines.append(Line(device.position, ORDER, device.place, row, sure, faded=False))
+        certain = reading.basis_of(pick).certainty is Certainty.CERTAIN
+        lines.append(Line(device.position, ORDER, device.place, row, certain, faded=False))
         lines.append(Line(device.position, LIST, row, row, certain=True, faded=False))
     for position, gpu in enumerate(topology.gpus[:MOST_ROWS]):
         if gpu.problem:

@@ -11,12 +11,11 @@ from ..mapping import Comparison, Finding, Prediction, Process, Step
 from ..texts import say
 from ..topology import Topology
 from .palette import STYLE, colour
-from .rows import Row, certainty_text, memory_text, prediction_rows, sentence
+from .rows import MARKS, Row, certainty_text, memory_text, prediction_rows, sentence
 from .text import number, short_uuid
 
 _MOST_ROWS = 512
 _MOST_TOKENS = 64
-_MARKS = {"agrees": "✓", "differs": "✗", "not checked": "–"}
 
 
 def tag(name: str, inner: str, css: str = "", **attributes: str) -> str:
@@ -39,7 +38,9 @@ def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
         more = escape(say("cell.more", n=len(body) - len(shown)))
         shown.append(tag("tr", tag("td", more, colspan=str(len(columns)))))
     caption_html = tag("caption", escape(caption), "gpumap-hidden-text")
-    inner = tag("table", f"{caption_html}<thead>{tag('tr', head)}</thead><tbody>{''.join(shown)}</tbody>", "gpumap-table")
+    inner = tag(
+        "table", f"{caption_html}<thead>{tag('tr', head)}</thead><tbody>{''.join(shown)}</tbody>", "gpumap-table"
+    )
     return tag("div", inner, "gpumap-scroll")
 
 
@@ -125,7 +126,7 @@ def _uuid_cell(row: Row) -> str:
 
 
 def _verdict_cell(verdict: str | None) -> str:
-    return _cell(f"{_MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else _cell("")
+    return _cell(f"{MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else _cell("")
 
 
 def tokens_html(process: Process) -> str:
@@ -168,7 +169,9 @@ def findings_html(findings: Sequence[Finding]) -> str:
         fix = tag("div", escape(f.remedy), "gpumap-remedy") if f.remedy else ""
         source = tag("span", escape(f.source), "gpumap-source")
         head = tag("strong", escape(say(f"severity.{f.severity}")))
-        items.append(tag("li", f"{head} {escape(f.message)} {source}{fix}", f"gpumap-finding gpumap-{escape(f.severity)}"))
+        items.append(
+            tag("li", f"{head} {escape(f.message)} {source}{fix}", f"gpumap-finding gpumap-{escape(f.severity)}")
+        )
     return tag("ul", "".join(items), "gpumap-findings")
 
 

@@ -22,7 +22,7 @@ STYLE = """
   --gm-mono: var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace);
   color: var(--gm-fg); font-family: var(--jp-ui-font-family, system-ui, sans-serif); font-size: 13px; line-height: 1.45; }
 [data-jp-theme-light="false"] .gpumap { --gm-warn: #ffb74d; --gm-ok: #81c784; --gm-bad: #ef9a9a; }
-.gpumap .widget-html-content, .gpumap .jupyter-widgets { line-height: 1.45; }
+.gpumap .widget-html-content { line-height: 1.45; color: var(--gm-fg); }
 .gpumap-scroll { overflow-x: auto; }
 .gpumap table.gpumap-table { border-collapse: collapse; width: 100%; margin: 4px 0; font-size: 13px; }
 .gpumap table.gpumap-table th, .gpumap table.gpumap-table td { text-align: left; padding: 5px 10px; white-space: nowrap;

@@ -9,6 +9,8 @@ from ..mapping import Comparison, Device, Edge, Prediction, Process
 from ..texts import say
 from ..topology import Gpu, MigInstance
 
+MARKS = {"agrees": "✓", "differs": "✗", "not checked": "–"}
+"""Verdict → sign; the word always stands beside it."""
 _NAMED_IN_SENTENCE = 4
 _MOST_INDICES = 8
 
@@ -38,9 +40,7 @@ def prediction_rows(prediction: Prediction, comparison: Comparison | None = None
     return [row for process in prediction.processes for row in _process_rows(prediction, process, edges)]
 
 
-def _process_rows(
-    prediction: Prediction, process: Process, edges: dict[tuple[int | None, int], Edge]
-) -> list[Row]:
+def _process_rows(prediction: Prediction, process: Process, edges: dict[tuple[int | None, int], Edge]) -> list[Row]:
     rows = []
     for device in process.devices:
         edge = edges.get((process.rank, device.ordinal))
@@ -117,7 +117,11 @@ def _hidden_groups(prediction: Prediction, process: Process) -> list[str]:
         known = [str(i) for i in indices if i is not None]
         shown = ", ".join(known[:_MOST_INDICES]) + (" …" if len(known) > _MOST_INDICES else "")
         key = "bare" if not known else "single" if len(indices) == 1 else "group"
-        groups.append(name if key == "bare" and len(indices) == 1 else say(f"sentence.hidden-{key}", n=len(indices), name=name, indices=shown))
+        groups.append(
+            name
+            if key == "bare" and len(indices) == 1
+            else say(f"sentence.hidden-{key}", n=len(indices), name=name, indices=shown)
+        )
     return groups
 
 

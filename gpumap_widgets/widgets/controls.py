@@ -68,19 +68,30 @@ def state_control() -> Control:
     return Control(widget, read, write)
 
 
+def _empty_sign(value: str | None) -> str:
+    """How an empty entry shows as a tag, which cannot be empty: a sign that is no entry of the list itself."""
+    entries = (value or "").split(",")
+    return next(sign for n in range(1, len(entries) + 2) if (sign := "∅" * n) not in entries)
+
+
 def tags_control() -> Control:
     """The entries of the list as tags that can be dragged; what they join to is the value, to the letter."""
 
     def read(state: State, value: list[str]) -> State:
-        if not value and state.scenario.visible_devices is None:
+        now = state.scenario.visible_devices
+        if not value and now is None:
             return state
-        return _set(state, CUDA_VISIBLE_DEVICES, ",".join(value))
+        sign = _empty_sign(now)
+        return _set(state, CUDA_VISIBLE_DEVICES, ",".join("" if tag == sign else tag for tag in value))
 
     def write(state: State) -> Mapping[str, Any]:
         value = state.scenario.visible_devices
-        return {"value": value.split(",") if value else []}
+        sign = _empty_sign(value)
+        return {"value": [entry or sign for entry in value.split(",")] if value else []}
 
-    widget = w.TagsInput(value=[], allow_duplicates=True, placeholder=say("ui.tags"), layout={"flex": "1 1 220px", "width": "auto"})
+    widget = w.TagsInput(
+        value=[], allow_duplicates=True, placeholder=say("ui.tags"), layout={"flex": "1 1 220px", "width": "auto"}
+    )
     widget.add_class("gpumap-tags")
     return Control(widget, read, write)
 

@@ -144,7 +144,9 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 if getattr(control.widget, name) != value:
                     setattr(control.widget, name, value)
         process = prediction.processes[0] if prediction.processes else None
-        self._html["notice"].value = html.tag("div", escape(state.notice), "gpumap-note", role="status") if state.notice else ""
+        self._html["notice"].value = (
+            html.tag("div", escape(state.notice), "gpumap-note", role="status") if state.notice else ""
+        )
         self._html["tokens"].value = html.tokens_html(process) if process else ""
         self._html["sentence"].value = html.sentence_html(prediction)
         drawing = graph(prediction, state.comparison)
@@ -162,6 +164,8 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def close(self) -> None:
         """Stop a run, and close every widget that belongs to the explorer, layouts and styles too."""
+        if "_live" not in self.__dict__:
+            return  # it never stood: what it was given was refused
         self._live.close()
         self._store.unobserve_all()
         family = {id(widget): widget for widget in _family(self)}  # a figure cannot be hashed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from html import escape
-from typing import Any
 
 import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 
@@ -18,6 +17,8 @@ from .store import State
 
 _TICK = 0.2
 """Seconds between two looks at a run: the elapsed time that is shown."""
+_GOING = 10.0
+"""Seconds that a killed process may take to go when the explorer closes."""
 
 
 class LivePanel:
@@ -30,30 +31,39 @@ class LivePanel:
         self._asked: State | None = None
         """The state whose settings run."""
         self._stopped = ""
-        self.start = w.Button(description=say("ui.live"), icon="play", button_style="primary", tooltip=say("ui.live-tip"))
+        self.start = w.Button(
+            description=say("ui.live"), icon="play", button_style="primary", tooltip=say("ui.live-tip")
+        )
         self.cancel = w.Button(description=say("ui.cancel"), icon="stop", disabled=True)
         for button in (self.start, self.cancel):
             button.layout.width = "96px"
         names = [(say("ui.kernel-own"), ""), *((name, name) for name in kernel_names())]
         self.kernel = w.Dropdown(options=names, value="", description=say("ui.kernel"), layout={"width": "auto"})
-        self.limit = w.BoundedFloatText(value=60, min=1, max=3600, step=10, description=say("ui.limit"), layout={"width": "180px"})
+        self.limit = w.BoundedFloatText(
+            value=60, min=1, max=3600, step=10, description=say("ui.limit"), layout={"width": "180px"}
+        )
         for widget in (self.kernel, self.limit):
             widget.style.description_width = "initial"
         self.view = w.HTML(layout={"width": "auto"})
         choices = w.HBox([self.kernel, self.limit], layout={"flex_flow": "row wrap", "grid_gap": "4px 16px"})
         self.box = w.VBox([choices, self.view])
-        for widget, css in ((self.start, "live"), (self.cancel, "cancel"), (self.view, "view-live"), (self.kernel, "kernel"), (self.limit, "limit")):
+        for widget, css in (
+            (self.start, "live"),
+            (self.cancel, "cancel"),
+            (self.view, "view-live"),
+            (self.kernel, "kernel"),
+            (self.limit, "limit"),
+        ):
             widget.add_class(f"gpumap-{css}")
         self.start.on_click(lambda _: self._begin())
-        self.cancel.on_click(lambda _: self._end())
+        self.cancel.on_click(lambda _: self._cancel())
 
     # --- running -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """Run the settings that are shown; a run under way gives way."""
         state = self._current()
-        self._end()
-        self._stopped = ""
+        self._take_back()
         prediction = state.prediction
         if prediction.error is not None or not prediction.processes:
             self._change(state.compared(compare(prediction, observe(prediction))))
@@ -91,16 +101,22 @@ class LivePanel:
         if observation is not None and now.scenario == asked.scenario:
             self._change(now.compared(compare(asked.prediction, observation)))
 
-    def _end(self, said: str = "") -> None:
-        """Take a run back, if there is one: its process is killed, its answer is not shown."""
+    def _cancel(self) -> None:
+        """Kill the run; that it was cancelled is its answer."""
         with self._lock:
             run = self._run
-            if said:
-                self._run, self._asked = None, None
         if run is not None:
+            run.cancel()
+
+    def _take_back(self, said: str = "") -> Run | None:
+        """Kill the run, if there is one, and forget it: its answer is to another question."""
+        with self._lock:
+            run, self._run, self._asked = self._run, None, None
             self._stopped = said
+        if run is not None:
             run.cancel()
             self.cancel.disabled = True
+        return run
 
     # --- showing -----------------------------------------------------------------------------------------------------
 
@@ -110,20 +126,20 @@ class LivePanel:
             changed = self._asked is not None and self._asked.scenario != state.scenario
             running = self._run is not None
         if changed:
-            self._end(say("ui.live-changed"))
+            self._take_back(say("ui.live-changed"))
         elif running:
             return
         comparison = state.comparison
         if comparison is not None:
-            self.view.value = html.verdict_html(comparison) + html.edges_html(comparison) + html.evidence_html(comparison)
+            self.view.value = (
+                html.verdict_html(comparison) + html.edges_html(comparison) + html.evidence_html(comparison)
+            )
         else:
             self.view.value = html.tag("p", escape(self._stopped or say("ui.live-idle")), "gpumap-note")
             self._stopped = ""
 
     def close(self) -> None:
         """Kill a run and wait until its process is gone."""
-        with self._lock:
-            run, self._run, self._asked = self._run, None, None
+        run = self._take_back()
         if run is not None:
-            run.cancel()
-            run.wait(10)
+            run.wait(_GOING)

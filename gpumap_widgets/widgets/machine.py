@@ -25,15 +25,24 @@ class MachinePicker:
         self._current, self._change = current, change
         self._own: dict[str, Topology] = {}
         """Machines that are no preset, by their key in the list: kept, so that one can come back to them."""
-        self.choice = w.Dropdown(options=[("", "")], description=say("ui.machine"), layout={"flex": "1 1 320px", "width": "auto"})
+        self.choice = w.Dropdown(
+            options=[("", "")], description=say("ui.machine"), layout={"flex": "1 1 320px", "width": "auto"}
+        )
         self.choice.style.description_width = "initial"
         self.toggle = w.ToggleButton(description=say("ui.paste"), tooltip=say("ui.paste-tip"), layout={"width": "90px"})
-        self.text = w.Textarea(placeholder=say("ui.paste-hint"), rows=7, layout={"width": "100%"}, continuous_update=False)
+        self.text = w.Textarea(
+            placeholder=say("ui.paste-hint"), rows=7, layout={"width": "100%"}, continuous_update=False
+        )
         self.text.description = say("ui.paste-label")
         self.text.style.description_width = "initial"
         self.read = w.Button(description=say("ui.read"), button_style="primary", layout={"width": "90px"})
         self.box = w.VBox([self.text, self.read], layout={"display": "none"})
-        for widget, css in ((self.choice, "machine"), (self.toggle, "paste-toggle"), (self.text, "paste"), (self.read, "read")):
+        for widget, css in (
+            (self.choice, "machine"),
+            (self.toggle, "paste-toggle"),
+            (self.text, "paste"),
+            (self.read, "read"),
+        ):
             widget.add_class(f"gpumap-{css}")
         self.toggle.observe(self._toggled, "value")
         self.read.on_click(self._read)

@@ -14,7 +14,7 @@ from ...topology import Topology
 from . import frameworks, listing, monitors, query, reports, system, table, xml_reports
 from .boards import Machine
 from .cleaning import Text, clean
-from .context import driver_in, failures_in, platform_of, settings_in
+from .context import driver_in, failures_in, platform_of, settings_in, unlisted_uuids
 from .joining import MOST_MACHINES, join
 from .merging import merge
 from .reading import Reading, Surroundings, reading_of
@@ -61,7 +61,8 @@ def read(text: str) -> Reading:
         raise refuse(texts, failures)
     if len(machines) > 1:
         raise several(machines)
-    around = Surroundings(platform_of(texts), driver_in(texts), settings_in(texts), failures)
+    odd = tuple(unlisted_uuids(texts, machines[0].by_uuid))
+    around = Surroundings(platform_of(texts), driver_in(texts), settings_in(texts), failures, odd)
     return reading_of(machines[0], around)
 
 

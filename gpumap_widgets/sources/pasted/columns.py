@@ -65,6 +65,7 @@ class Block:
         self.begun: tuple[int, str, int] | None = None
         """A row that is not complete yet: its line, what is there, how many lines it has."""
         self.seen: set[str] = set()
+        self.with_units = False
 
     def take(self, at: int, line: str) -> bool:
         """Add the row or rows of a line; False when the line does not belong here."""
@@ -87,20 +88,28 @@ class Block:
         for row in rows:
             self.begun = None
             self.add(at, row)
+        if not rows and self.width > 2 and line.count(self.separator) == self.width - 1:
+            self.section.misread(at)
         return bool(rows)
 
     def add(self, at: int, row: Sequence[str]) -> None:
         """One row, unless it shows a board again, as nvidia-smi --loop does."""
         record = Record()
         for place, name in self.used:
-            if place < len(row):
-                _fill(record, self.section, name, row[place], at)
+            if place >= len(row):
+                break
+            if name == "memory.total":
+                bare = row[place].isdigit()
+                self.with_units |= not bare
+                if bare and self.with_units:
+                    continue  # a cell that is cut before its unit may be cut inside its number
+            _fill(record, self.section, name, row[place], at)
         said = " ".join(row) if any("lost" in cell or "reset" in cell for cell in row) else ""
         record.put("problem", lost(said), at)
         key = record.values.get("uuid") or record.values.get("pci_bus_id")
         if key is None and record.number is None:
-            self.section.records.append(record)
-        elif key not in self.seen:
+            self.section.records.append(record)  # rows that are alike may be several boards
+        elif record.number is not None or key not in self.seen:
             self.section.add(record)
         if key is not None:
             self.seen.add(key)

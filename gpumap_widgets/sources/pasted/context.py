@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from ...identity import PciBusId
@@ -19,6 +19,7 @@ _WINDOWS = re.compile(
     r"(?:^|\n)\s{0,20}(?:PS )?[A-Z]:\\[^\n>]{0,200}>|OS: Microsoft Windows|Windows-1[01]-", re.IGNORECASE
 )
 _SET = re.compile(r"\bCUDA_(VISIBLE_DEVICES|DEVICE_ORDER)\b[\"'\]]{0,2}\s{0,3}[=:]\s{0,3}[\"']?([\w,.:/-]{1,300})")
+_UUID = re.compile(r"GPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLACE = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _XID = re.compile(rf"NVRM:\s{{1,9}}Xid \({_PLACE}\):\s{{0,9}}(\d{{1,3}})\b")
 _KERNEL = re.compile(
@@ -91,3 +92,14 @@ def driver_in(texts: Sequence[Text]) -> str | None:
                 if version := driver(match[1] or match[2]):
                     return version
     return None
+
+
+def unlisted_uuids(texts: Sequence[Text], listed: Container[str]) -> list[str]:
+    """Notes on UUIDs of GPUs that stand somewhere, but in no list that was understood."""
+    found: dict[str, int] = {}
+    for text in texts:
+        for at in text.places("GPU-"):
+            match = _UUID.match(text.joined, at)
+            if match and match[0] not in listed and text.joined[max(0, at - 4) : at] != "MIG-":
+                found.setdefault(match[0], text.line_at(at))
+    return [f"Line {line} names {uuid}, which is in no list that was understood." for uuid, line in list(found.items())[:4]]

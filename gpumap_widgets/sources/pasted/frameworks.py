@@ -112,8 +112,8 @@ LOGS = (
         "numba.cuda.detect",
         "id ",
         r"\bid (?P<n>\d{1,3})\s{1,40}b?'(?P<name>[^'\n]{1,60})'",
-        r"compute capability:\s{1,9}(?P<cc>\d{1,2}\.\d)",
-        r"pci device id:\s{1,9}(?P<dev>\d{1,3})\s{1,40}pci bus id:\s{1,9}(?P<dec>\d{1,3})",
+        r"(?i:compute capability):\s{1,9}(?P<cc>\d{1,2}\.\d)",
+        r"(?i:pci device id):\s{1,9}(?P<dev>\d{1,3})\s{1,40}(?i:pci bus id):\s{1,9}(?P<dec>\d{1,3})",
         r"UUID:\s{1,9}(?P<uuid>GPU-[0-9a-fA-F-]{36})",
     ),
     _log(
@@ -190,7 +190,7 @@ def _heads(text: Text, log: Log) -> list[re.Match[str]]:
 
 
 def _devices(text: Text, program: str, heads: Sequence[re.Match[str]], rest: Sequence[re.Pattern[str]]) -> Section:
-    section = Section(program, Numbering.CUDA)
+    section = Section(program, Numbering.CUDA, weak=program in LOOSE)
     joined = text.joined
     for place, (head, end) in enumerate(regions(heads, len(joined))):
         if "name" in head.re.groupindex and not is_gpu_name(head["name"]):

@@ -33,6 +33,9 @@ def join(sections: Sequence[Section]) -> list[Machine]:
                 _pour(machine, run, matches)
                 break
         else:
+            if run.weak and machines:
+                machines[0].unjoined.append((run.shape, run.numbering))
+                continue
             machine = Machine()
             machines.append(machine)
             _pour(machine, run, [None] * len(run.records))
@@ -66,6 +69,7 @@ def _part(section: Section, records: list[Record]) -> Section:
         section.announced,
         section.notes,
         section.host,
+        section.weak,
     )
 
 
@@ -127,7 +131,17 @@ def _without_keys(machine: Machine, run: Section) -> list[Board | None] | None:
     strange = {name for name in names if name and not any(same_model(name, other) for other in known_names)}
     if strange and known_names and machine.by_number and run.numbering is not Numbering.ADDRESS:
         return None  # all but lspci print the driver's names, so a name that is not there is another machine's
+    if run.numbering is Numbering.CUDA and machine.by_number and _all_have_other_keys(machine, run):
+        return None
     return _by_unique_name(machine, run)
+
+
+def _all_have_other_keys(machine: Machine, run: Section) -> bool:
+    """Whether all boards on both sides have a UUID (or an address) and none is shared: then no name counts."""
+    for key in ("uuid", "pci_bus_id"):
+        if all(key in board.values for board in machine.boards) and all(key in record.values for record in run.records):
+            return True
+    return False
 
 
 def _by_unique_name(machine: Machine, run: Section) -> list[Board | None]:

@@ -27,7 +27,7 @@ def merge(first: Topology, second: Topology) -> Topology:
     if len(parts) < 2:
         return parts[0][0] if parts else first
     machines = join([section for _, section in parts])
-    if len(machines) != 1 or len(machines[0].boards) == len(first.gpus) + len(second.gpus):
+    if len(machines) != 1 or not _shared(machines[0], parts):
         raise UnreadableTopology(
             "The second text describes another machine: its GPUs are not those of the first.",
             remedy="Paste outputs of one machine.",
@@ -49,6 +49,14 @@ def merge(first: Topology, second: Topology) -> Topology:
         simulated=first.simulated or second.simulated,
         notes=tuple(dict.fromkeys([*kept, *merged.notes])),
     )
+
+
+def _shared(machine: Machine, parts: Sequence[tuple[Topology, Section]]) -> bool:
+    """Whether both topologies tell of at least one same board."""
+    boards = [
+        {id(machine.board_of[id(r)]) for r in section.records if id(r) in machine.board_of} for _, section in parts
+    ]
+    return bool(boards[0] & boards[1])
 
 
 def _carry_order(machine: Machine, parts: Sequence[tuple[Topology, Section]]) -> bool:

@@ -13,6 +13,7 @@ from .records import Numbering, Record, Section, driver, known, mib, number, reg
 
 _LINKS = r"X|SYS|NODE|PHB|PXB|PIX|PSB|SOC|NV\d{1,2}|OK|NS|CNS|TNS|GNS|-"
 _TOPO_ROW = re.compile(rf"GPU(\d{{1,3}})[ \t]{{1,99}}(?:{_LINKS})(?=\s|$)")
+_NUMA = re.compile(r"NUMA\s{1,20}Affinity")
 _CELL = re.compile(rf"(?:{_LINKS})")
 _GPUSTAT_ROW = re.compile(
     r"\[(\d{1,3})\][ \t]{0,40}([^|\n\[\]]{1,80}?)[ \t]{0,80}\|([^|\n]{0,120})(?:\|\s{0,40}(\d{1,9}|\?{1,3})\s{0,9}/\s{0,9}(\d{1,9}|\?{1,3})\s{0,3}MB)?"
@@ -32,16 +33,12 @@ def read_topo(text: Text) -> Iterator[Section]:
     """The rows of the link matrix: numbers, and NUMA nodes where a column has them."""
     section = Section("nvidia-smi topo -m", Numbering.NVML)
     joined = text.joined
-    with_numa = "numa affinity" in text.lower
+    with_numa = _NUMA.search(joined) is not None
     for row, end in regions(list(_TOPO_ROW.finditer(joined)), len(joined)):
         record = Record(number(row[1]))
         line = text.line_at(row.start(1))
         record.put("nvml_index", record.number, line)
-        rest = [
-            cell
-            for cell in joined[row.end() : min(end, row.end() + 4000)].split("\n")[0].split()
-            if not _CELL.fullmatch(cell)
-        ]
+        rest = [cell for cell in joined[row.end() : min(end, row.end() + 4000)].split() if not _CELL.fullmatch(cell)]
         if with_numa and len(rest) > 1 and rest[1].isdigit():
             record.put("numa_node", number(rest[1]), line)
         section.add(record)

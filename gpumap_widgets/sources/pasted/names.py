@@ -52,14 +52,20 @@ def is_cut(name: str) -> bool:
 
 def same_model(one: str | None, other: str | None) -> bool:
     """Whether two names may name the same board; an unknown or cut name agrees with all that fit."""
-    if one is None or other is None:
+    if one is None or other is None or plain(one) == plain(other):
         return True
-    a, b = plain(one), plain(other)
-    if is_cut(one) or is_cut(other):
-        heads = [text.rstrip(". ") for text in (a, b)]
-        length = min(len(head) for head, name in zip(heads, (one, other), strict=True) if is_cut(name))
-        return heads[0][:length] == heads[1][:length]
-    return a == b
+    return _begins(one, other) or _begins(other, one)
+
+
+def _begins(cut: str, name: str) -> bool:
+    """Whether a cut name may be the beginning of another, with or without the vendor's words."""
+    if not is_cut(cut):
+        return False
+    for form in (str.lower, plain):
+        head, whole = form(cut).rstrip(". "), form(name).rstrip(". ") if is_cut(name) else form(name)
+        if whole.startswith(head) or (is_cut(name) and head.startswith(whole)):
+            return True
+    return False
 
 
 def fuller(one: str, other: str) -> str:

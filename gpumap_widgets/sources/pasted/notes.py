@@ -11,10 +11,10 @@ from .names import is_cut
 from .records import Numbering
 
 _MISSING = (
-    ("name", "name", "nvidia-smi -L"),
-    ("uuid", "UUID", "nvidia-smi -L"),
-    ("pci_bus_id", "PCI address", "nvidia-smi --query-gpu=index,name,pci.bus_id --format=csv"),
-    ("memory_mib", "memory size", "nvidia-smi --query-gpu=index,name,memory.total --format=csv"),
+    ("name", "name", "names", "nvidia-smi -L"),
+    ("uuid", "UUID", "UUIDs", "nvidia-smi -L"),
+    ("pci_bus_id", "PCI address", "PCI addresses", "nvidia-smi --query-gpu=index,name,pci.bus_id --format=csv"),
+    ("memory_mib", "memory size", "memory sizes", "nvidia-smi --query-gpu=index,name,memory.total --format=csv"),
 )
 
 
@@ -35,13 +35,13 @@ def notes_on(machine: Machine, gpus: Sequence[Gpu], driver_version: str | None) 
 def notes_on_gaps(gpus: Sequence[Gpu], driver_version: str | None) -> list[str]:
     """What is not known of a machine, with the command that shows it."""
     notes = []
-    for field, what, command in _MISSING:
+    for field, one, many, command in _MISSING:
         without = [place for place, gpu in enumerate(gpus) if getattr(gpu, field) is None]
         if len(without) == len(gpus):
-            notes.append(f"No {what}s: run `{command}` and paste that too.")
+            notes.append(f"No {many}: run `{command}` and paste that too.")
         elif without:
             notes.append(
-                f"No {what} for {_listed([_called(gpus[i], i) for i in without])}: run `{command}` and paste that too."
+                f"No {one} for {_listed([_called(gpus[i], i) for i in without])}: run `{command}` and paste that too."
             )
     if driver_version is None:
         notes.append("No driver version: run `nvidia-smi` and paste its header too.")

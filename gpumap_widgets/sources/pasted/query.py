@@ -108,6 +108,9 @@ def _guessed(loose: Sequence[tuple[int, list[str]]]) -> Iterator[Section]:
     for at, found in loose:
         found[0] = found[0].rpartition(": ")[2].strip(MARKS)
         cells = [cell.partition(" (")[0] if cell.startswith("[") else cell for cell in found]
+        if group and len(cells) < len(group[-1][1]) and at == loose[-1][0] == group[-1][0] + 1:
+            yield from _group(group, cut=(at, cells))
+            return
         if not row_like(cells):
             yield from _squeezed(at, cells)
             continue
@@ -131,11 +134,13 @@ def _squeezed(at: int, cells: list[str]) -> Iterator[Section]:
                 return
 
 
-def _group(group: Sequence[tuple[int, list[str]]]) -> Iterator[Section]:
+def _group(group: Sequence[tuple[int, list[str]]], cut: tuple[int, list[str]] | None = None) -> Iterator[Section]:
     fields = guess_fields([cells for _, cells in group])
     block = Block(fields, ",")
     for at, cells in group:
         block.add(at, cells)
+    if cut is not None:
+        block.begun = (cut[0], ", ".join(cut[1]), 1)
     told = ", ".join(name for name in fields if name)
     block.section.notes.append(f"The rows have no header: their columns were told by their contents ({told}).")
     section = block.close(None)

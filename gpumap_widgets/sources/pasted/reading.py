@@ -38,6 +38,7 @@ class Surroundings:
     settings: Mapping[str, str] = field(default_factory=dict)
     """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, where they are shown set."""
     failures: Mapping[PciBusId, Failure] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def reading_of(machine: Machine, around: Surroundings) -> Reading:
@@ -56,7 +57,7 @@ def reading_of(machine: Machine, around: Surroundings) -> Reading:
     driver_version = versions[0] if versions else around.driver_version
     try:
         gpus = tuple(_gpu(board) for board in boards)
-        notes = tuple(dict.fromkeys([*order_notes, *notes_on(machine, gpus, driver_version)]))
+        notes = tuple(dict.fromkeys([*order_notes, *around.notes, *notes_on(machine, gpus, driver_version)]))
         topology = Topology(
             gpus,
             driver_version=driver_version,

@@ -68,6 +68,9 @@ class Record:
         return PciBusId.parse(bus) if bus else None
 
 
+_MOST_NOTES = 12
+
+
 @dataclass
 class Section:
     """The boards that one output of one tool lists, in its order."""
@@ -82,7 +85,14 @@ class Section:
     notes: list[str] = field(default_factory=list)
     host: str | None = None
     """Label of the machine whose lines these are, where lines carry one."""
+    weak: bool = False
+    """Read from lines that may mean something else: it never speaks for another machine."""
     _seen: set[object] = field(default_factory=set, repr=False)
+
+    def misread(self, line: int) -> None:
+        """Note a line that looks like data, but was not understood."""
+        self.notes.append(f"Line {line} looks like a row of this {self.shape}, but was not understood.")
+        del self.notes[_MOST_NOTES:]
 
     def add(self, record: Record) -> None:
         """Append a record that says anything new: tools that print in a loop repeat themselves."""
@@ -116,6 +126,8 @@ _NOTHING = re.compile(
     r"|gpu is lost|gpu requires reset|err!?|error|requested functionality has been deprecated|-|)\]?",
     re.IGNORECASE,
 )
+_CUT_MODE = re.compile(r"\s(?:O|Of|N|N/|W|WD|WDD|T|TC|E|ER|ERR)$")
+_LEAST_OF_A_NAME = 4
 _LOST = re.compile(r"gpu is lost|fallen off the bus|gpu requires reset", re.IGNORECASE)
 
 
@@ -131,6 +143,12 @@ def known(text: str | None) -> str | None:
     """The value of a cell with blanks squeezed; None for the many ways to say that there is none."""
     value = " ".join((text or "").split()).strip("\"'`")
     return None if _NOTHING.fullmatch(value) else value
+
+
+def cut_name(text: str) -> str | None:
+    """A name at whose end the text ends: with the three points that say so; None when too little is left of it."""
+    name = known(_CUT_MODE.sub("", text.split("   ")[0].rstrip()))
+    return None if name is None or len(name) < _LEAST_OF_A_NAME else name if name.endswith("..") else f"{name}..."
 
 
 def whole_uuid(text: str | None) -> str | None:

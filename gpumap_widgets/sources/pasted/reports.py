@@ -16,6 +16,7 @@ from .records import (
     Numbering,
     Record,
     Section,
+    cut_name,
     driver,
     known,
     lost,
@@ -112,18 +113,18 @@ def _record(text: Text, head: re.Match[str], end: int, section: Section) -> Reco
     for key, pattern in _KEYS.items():
         for begin, stop_at in spans:
             if match := pattern.search(joined, begin, stop_at):
-                put_value(record, section, key, match[1], text.line_at(match.start(1)))
+                put_value(record, section, key, match[1], text.line_at(match.start(1)), cut=match.end(1) == len(joined))
                 break
     status = joined[head.end() : min(end, head.end() + 600)]
     record.put("problem", lost(status), text.line_at(head.end()))
     return record
 
 
-def put_value(record: Record, section: Section, key: str, value: str, line: int) -> None:
+def put_value(record: Record, section: Section, key: str, value: str, line: int, *, cut: bool = False) -> None:
     """Put the value of one of `_KEYS` where it belongs."""
     if key == "name":
         # In a report squeezed onto one line the next label follows the name.
-        record.put("name", known(_LABEL.split(value)[0]), line)
+        record.put("name", cut_name(value) if cut else known(_LABEL.split(value)[0]), line)
     elif key == "bus":
         record.put("pci_bus_id", value, line)
     elif key == "uuid":

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ...topology import MigInstance
 from .cleaning import Text
-from .records import BUS, WINDOWS_MODES, Numbering, Record, Section, driver, known, lost, mib, number, regions
+from .records import BUS, WINDOWS_MODES, Numbering, Record, Section, cut_name, driver, known, lost, mib, number, regions
 
 _MODES = r"On|Off|N/A|ERR!|WDDM|TCC|MCDM|Enabled|Disabled|Yes|No"
 _HIDDEN_BUS = r"[0-9A-FXx*?]{4,8}:[0-9A-FXx*?]{2}:[0-9A-FXx*?]{2}\.[0-7Xx*?]"
@@ -97,6 +97,8 @@ class _Table:
                 self._rest_of_row(record, anchor.end(), region_end)
                 self.section.add(record)
                 last = anchor.end()
+            elif anchor[1]:
+                self.section.misread(self.text.line_at(anchor.start(1)))
         if not self.section.records:
             self._rows_without_bars()
         if not self.section.records and self.section.shape == "nvitop":
@@ -194,7 +196,8 @@ class _Table:
         if any(other.number == record.number for other in self.section.records):
             return
         record.put("nvml_index", record.number, line)
-        record.put("name", known(match[2]), line)
+        whole = match[3] or joined[match.end(2) + rulers[-1].end() : self.end].strip()
+        record.put("name", known(match[2]) if whole else cut_name(match[2]), line)
         self.section.add(record)
         self.section.notes.append(f"The text ends inside the row of GPU {record.number} (line {line}).")
 

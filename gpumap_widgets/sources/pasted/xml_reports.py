@@ -19,9 +19,9 @@ from .reports import place, put_value
 _TAG = re.compile(
     r"<(/?)(nvidia_smi_log|gpu|mig_device|product_name|uuid|minor_number|pci_bus_id|total|current_mig|current_dm|index"
     r"|(?:\w{1,30}_)?memory_usage|gpu_instance_id|compute_instance_id|driver_version|attached_gpus)"
-    r"((?:\s[^<>]{0,200})?)>([^<]{0,200})"
+    r"((?:\s[^<>]{0,200})?)>([^<]{0,200})(?=<)"
 )
-"""The tags that say something here: a report has some hundred others for every GPU."""
+"""The tags that say something here, with a complete value: a report has some hundred others for every GPU."""
 _ID = re.compile(rf"id\s{{0,9}}=\s{{0,9}}[\"']({BUS})")
 _KEYS = {
     "product_name": "name",

@@ -2,6 +2,7 @@
 
 SENTENCES = {
     "source.nvml": "NVML on this machine",
+    "source.simulated": "NVML of a simulated driver, not hardware",
     "nvml.no-library": "No NVIDIA driver was found on this machine (its management library, libnvidia-ml, does not load).",
     "nvml.not-loaded": "The NVIDIA management library is here, but its kernel driver is not loaded.",
     "nvml.mismatch": "The NVIDIA driver in the kernel and its library are of different versions; a restart of the machine usually mends that.",
