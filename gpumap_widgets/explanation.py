@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from .certainty import Basis, Certainty, least
-from .device_order import ORDER_RULES, WEIGHTS, strength
+from .device_order import ORDER_RULES
 from .frozen import FrozenDict
 from .layers import LAYERS, View
 from .mapping import Device, Message, Prediction, Process, Step
 from .scenario import CUDA_DEVICE_ORDER
+from .strength import WEIGHTS, strength
 from .texts import say
 from .topology import Gpu, MigInstance, Topology
 from .visible_devices import RULES, Pick, Stop
@@ -83,8 +84,9 @@ def _order(topology: Topology, process: Process) -> Iterator[Step]:
         yield Step("order", message(f"doubt.{order.doubt}", value=value), order.certainty, source)
     scores = [strength(topology.gpus[i]).score for i in order.places]
     for place, (position, certainty) in enumerate(zip(order.places, order.certainties, strict=True)):
-        said = _place(topology.gpus[position], place, order.rule, scores)
-        yield Step("order", said, certainty, source, position=position)
+        gpu = topology.gpus[position]
+        backed = weight_evidence(strength(gpu).capability) if order.rule == "weights" else None
+        yield Step("order", _place(gpu, place, order.rule, scores), certainty, backed or source, position=position)
 
 
 def _place(gpu: Gpu, place: int, rule: str, scores: list[float | None]) -> Message:
@@ -110,8 +112,10 @@ def score_text(gpu: Gpu) -> str | None:
 
 def weight_evidence(capability: tuple[int, int] | None) -> str | None:
     """What the reports say about the weight of an architecture; None where no report names it."""
-    row = WEIGHTS.get(capability) if capability else None
-    return row[1] if row else None
+    if capability not in WEIGHTS:
+        return None
+    weight, interval = WEIGHTS[capability]
+    return f"weight {weight:g} of capability {capability[0]}.{capability[1]}: {interval}"
 
 
 # --- the list --------------------------------------------------------------------------------------------------------

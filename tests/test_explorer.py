@@ -164,6 +164,32 @@ def test_machines(explorer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(explorer.scenario.topology.gpus) == 2
 
 
+def test_pasting_previews_and_a_second_paste_fills(explorer: Any) -> None:
+    picker = explorer._machine
+    picker.text.value = "0, NVIDIA GeForce RTX 3060, 00000000:01:00.0, 12288 MiB\n1, NVIDIA GeForce RTX 4090, 00000000:02:00.0, 24564 MiB"
+    picker.read.click()
+    assert "line 1" in picker.preview.value
+    assert "not in the text" in picker.preview.value  # no UUIDs
+    assert [g.uuid for g in explorer.scenario.topology.gpus] == [None, None]
+    picker.text.value = SMI_LIST
+    picker.add.click()
+    assert [g.uuid[:8] for g in explorer.scenario.topology.gpus] == ["GPU-1111", "GPU-6666"]
+    assert explorer.scenario.topology.gpus[1].pci_bus_id == "00000000:02:00.0"
+    picker.text.value = SMI_LIST.replace("RTX 3060", "RTX 2080").replace("GPU-1", "GPU-2")
+    picker.add.click()  # another machine: refused, nothing lost
+    assert explorer.scenario.topology.gpus[0].name == "NVIDIA GeForce RTX 3060"
+    assert "gpumap-note" in view(explorer, "notice")
+
+
+def test_refresh_asks_this_machine_again(explorer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = iter([gm.preset("three"), gm.preset("laptop")])
+    monkeypatch.setattr(machine_picker, "this_machine", lambda: next(machines))
+    explorer._machine.refresh.click()
+    assert (widget(explorer, "machine").value, len(explorer.scenario.topology.gpus)) == ("this", 3)
+    explorer._machine.refresh.click()
+    assert len(explorer.scenario.topology.gpus) == 1
+
+
 def test_a_click_hides_and_shows(explorer: Any) -> None:
     explorer._clicked(1)
     assert explorer.scenario.visible_devices == "1,2,3"

@@ -225,6 +225,11 @@ def test_a_log_that_cannot_be_told_apart_gives_no_order():
     assert any("does not tell which GPU is which" in note for note in topology.notes)
 
 
+def test_settings_behind_a_log_do_not_matter_to_it():
+    text = "env=map[CUDA_VISIBLE_DEVICES: ROCR_VISIBLE_DEVICES:]\n" + device_query() + "Now try: export CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
+    assert read(text).topology.default_order == (1, 0, 2)
+
+
 def test_a_log_under_settings_gives_no_order():
     for setting in ("CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=1,0,2", 'os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"'):
         topology = read(f"$ {setting} ./deviceQuery\n" + device_query()).topology
@@ -374,15 +379,28 @@ def test_what_is_missing_is_named_with_the_command_that_shows_it():
         (long_report().replace(": 3\n", ": 4\n", 1), "there are 4 GPUs and describes 3"),
         (wide_table()[: wide_table().index("GeForce") + 9], "ends inside the row"),
         (csv_with_header()[:-45], "is cut"),
+        (wide_table(MIXED[:2]).replace("|    1   N/A  N/A", "|    5   N/A  N/A"), "The processes name GPU 5"),
+        ("NVRM: Xid (PCI:0000:99:00): 79, x\n" + wide_table(), "is in no list"),
         (lspci(), "order of the PCI addresses"),
         (wide_table(MIXED[:1]).replace("15360", " 2048"), "a limit is set"),
         (wide_table(MIXED[:1]).replace("Tesla T4   ", "GRID T4-4Q "), "is a vGPU"),
         (listing() + f"\nCUDA_VISIBLE_DEVICES={U[7]}\n", U[7]),
     ],
-    ids=["numbers", "announced", "row", "CSV", "lspci", "limit", "vGPU", "UUID"],
+    ids=["numbers", "announced", "row", "CSV", "processes", "failure", "lspci", "limit", "vGPU", "UUID"],
 )
 def test_notes(text, note):
     assert any(note in said for said in read(text).notes), read(text).notes
+
+
+def test_a_gpu_without_a_handle_is_the_gap_in_the_table():
+    """nvidia-smi prints the message first and leaves the GPU out; newer ones print its number too."""
+    cards = (MIXED[0], MIXED[2])
+    for message in ("GPU1: 0000:5E:00.0: Unknown Error", "GPU0000:5E:00.0: Unknown Error", "GPU 1: Unknown Error"):
+        text = f"Unable to determine the device handle for {message}\n" + wide_table(cards, process=False)
+        gpus = read(text).topology.gpus
+        assert [gpu.nvml_index for gpu in gpus] == [0, 1, 2]
+        assert gpus[1].pci_bus_id == ("00000000:5E:00.0" if "5E" in message else None)
+        assert [gpu.problem is None for gpu in gpus] == [True, False, True]
 
 
 def test_a_gpu_that_failed_after_the_list_has_a_problem():

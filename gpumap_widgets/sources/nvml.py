@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pynvml  # noqa: TID251 - the one place
 
-from ..device_order import CORES_PER_SM
+from ..strength import CORES_PER_SM
 from ..errors import NoDriver
 from ..texts import say
 from ..topology import Gpu, MigInstance, Platform, Topology

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 
@@ -80,6 +80,27 @@ def topology_html(topology: Topology) -> str:
     title = tag("p", escape(f"{topology.source}{driver}"), "gpumap-note")
     notes = "".join(tag("p", escape(note), "gpumap-note") for note in topology.notes)
     return page(title + _table(say("caption.machine"), columns, rows) + notes)
+
+
+_READ_FIELDS = ("nvml_index", "name", "pci_bus_id", "uuid", "memory_mib")
+
+
+def reading_html(topology: Topology, origins: Sequence[Mapping[str, int]]) -> str:
+    """What was understood of a pasted text, row by row: each value with the line of the text that it stood in."""
+    rows = []
+    for position, gpu in enumerate(topology.gpus[: _MOST_ROWS + 1]):
+        lines = origins[position] if position < len(origins) else {}
+        shown = (gpu.nvml_index, gpu.name, gpu.pci.short if gpu.pci else None, short_uuid(gpu.uuid) or None, gpu.memory_mib)
+        cells = []
+        for name, value in zip(_READ_FIELDS, shown, strict=True):
+            line = lines.get(name)
+            where = tag("span", escape(say("read.line", line=line)), "gpumap-source") if line and value is not None else ""
+            text = say("read.missing") if value is None else str(value)
+            cells.append(tag("td", f"{escape(text)} {where}", "gpumap-missing" if value is None else ""))
+        rows.append(tag("tr", "".join(cells)))
+    columns = ("nvml_index", "name", "pci", "uuid", "memory_mib")
+    notes = "".join(tag("p", escape(note), "gpumap-note") for note in topology.notes)
+    return _table(say("caption.read"), columns, rows) + notes
 
 
 # --- prediction ------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         graph_box.add_class("gpumap-graph")
         self.children = [
             w.HTML(f"<style>{STYLE}</style>", layout={"height": "0", "margin": "0", "display": "none"}),
-            w.HBox([field["machine"], self._machine.toggle, self._live.start, self._live.cancel], layout=wrap),
+            w.HBox([field["machine"], self._machine.refresh, self._machine.toggle, self._live.start, self._live.cancel], layout=wrap),
             self._machine.box,
             self._html["notice"],
             w.HBox([field["order"], field["state"]], layout={**wrap, "grid_gap": "4px 40px"}),

@@ -10,9 +10,11 @@ import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 from ..errors import GpumapError
 from ..explanation import counted
 from ..sources.nvml import this_machine
+from ..sources.pasted import merge, read
 from ..sources.presets import PRESETS, preset
 from ..texts import say
 from ..topology import Topology
+from ..views import html
 from .store import State
 
 THIS, GIVEN, PASTED = "this", "given", "pasted"
@@ -30,22 +32,31 @@ class MachinePicker:
         )
         self.choice.style.description_width = "initial"
         self.toggle = w.ToggleButton(description=say("ui.paste"), tooltip=say("ui.paste-tip"), layout={"width": "90px"})
+        self.refresh = w.Button(icon="refresh", tooltip=say("ui.refresh-tip"), layout={"width": "42px"})
         self.text = w.Textarea(
             placeholder=say("ui.paste-hint"), rows=7, layout={"width": "100%"}, continuous_update=False
         )
         self.text.description = say("ui.paste-label")
         self.text.style.description_width = "initial"
         self.read = w.Button(description=say("ui.read"), button_style="primary", layout={"width": "90px"})
-        self.box = w.VBox([self.text, self.read], layout={"display": "none"})
+        self.add = w.Button(description=say("ui.add"), tooltip=say("ui.add-tip"), layout={"width": "150px"})
+        self.preview = w.HTML(layout={"width": "auto"})
+        buttons = w.HBox([self.read, self.add])
+        self.box = w.VBox([self.text, buttons, self.preview], layout={"display": "none"})
         for widget, css in (
             (self.choice, "machine"),
             (self.toggle, "paste-toggle"),
             (self.text, "paste"),
+            (self.refresh, "refresh"),
             (self.read, "read"),
+            (self.add, "add"),
+            (self.preview, "preview"),
         ):
             widget.add_class(f"gpumap-{css}")
         self.toggle.observe(self._toggled, "value")
-        self.read.on_click(self._read)
+        self.refresh.on_click(lambda _: self._change(self.chosen(self._current(), THIS)))
+        self.read.on_click(lambda _: self._read(add=False))
+        self.add.on_click(lambda _: self._read(add=True))
 
     def chosen(self, state: State, key: str) -> State:
         """The state after a machine was chosen from the list; a machine that cannot be had leaves all as it is."""
@@ -71,13 +82,16 @@ class MachinePicker:
     def _toggled(self, change: Any) -> None:
         self.box.layout.display = "" if change.new else "none"
 
-    def _read(self, _: Any) -> None:
+    def _read(self, *, add: bool) -> None:
+        """Read the text: as a machine of its own, or to fill what is not known of the one that is shown."""
         state = self._current()
         try:
-            machine = Topology.from_text(self.text.value)
+            reading = read(self.text.value)
+            machine = merge(state.scenario.topology, reading.topology) if add else reading.topology
         except GpumapError as exc:
+            self.preview.value = ""
             self._change(state.saying(str(exc)))
             return
-        said = say("ui.read-ok", count=counted(len(machine.gpus)), source=machine.source)
-        notice = " ".join([said, *machine.notes])
-        self._change(state.edited(state.scenario.with_topology(machine), PASTED, notice))
+        self.preview.value = html.reading_html(reading.topology, reading.origins)
+        said = say("ui.read-ok", count=counted(len(reading.topology.gpus)), source=reading.topology.source)
+        self._change(state.edited(state.scenario.with_topology(machine), PASTED, said))

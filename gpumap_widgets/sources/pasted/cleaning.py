@@ -182,12 +182,12 @@ def _pieces(line: str, *, quoted_printable: bool) -> list[str]:
         return [line]
     if line[:1] in ('"', "{") and (told := _json_string(line)):
         return told.translate(_LOOK_ALIKES).split("\n", MOST_LINES)
-    if line.count("\\n") > 2:  # the repr of a string; one alone may be the beginning of a name in a Windows path
-        line = line[1:] if line[:2] in ("b'", 'b"') else line
-        return [piece.replace("\\t", "\t") for piece in _ANY_PRINTED_NEWLINE.split(unquoted(line), MOST_LINES)]
-    return (
-        [piece.replace("\\t", "\t") for piece in _PRINTED_NEWLINE.split(line, MOST_LINES)] if "\\n" in line else [line]
-    )
+    if "\\n" not in line:
+        return [line]
+    # In the repr of a string every \\n is a line end; elsewhere one may begin a name in a Windows path.
+    text = line[1:] if line[:2] in ("b'", 'b"') else line
+    splitter = _ANY_PRINTED_NEWLINE if text[:1] in ("'", '"') else _PRINTED_NEWLINE
+    return [piece.replace("\\t", "\t") for piece in splitter.split(unquoted(text), MOST_LINES)]
 
 
 def _json_string(line: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ...identity import PciBusId
 from ...topology import Platform
@@ -16,9 +16,14 @@ _WSL = re.compile(
     re.IGNORECASE,
 )
 _WINDOWS = re.compile(
-    r"(?:^|\n)\s{0,20}(?:PS )?[A-Z]:\\[^\n>]{0,200}>|OS: Microsoft Windows|Windows-1[01]-", re.IGNORECASE
+    r"(?:^|\n)\s{0,20}(?:PS )?[A-Z]:\\[^\n>]{0,200}>|[A-Z]:\\(?:Windows|Users|Program Files|tf_jenkins)\\|OS: Microsoft Windows"
+    r"|Windows-1[01]-",
+    re.IGNORECASE,
 )
-_SET = re.compile(r"\bCUDA_(VISIBLE_DEVICES|DEVICE_ORDER)\b[\"'\]]{0,2}\s{0,3}[=:]\s{0,3}[\"']?([\w,.:/-]{1,300})")
+_SET = re.compile(
+    r"\bCUDA_(VISIBLE_DEVICES|DEVICE_ORDER)\b[\"'\]]{0,2}\s{0,3}[=:,]\s{0,3}[\"']?"
+    r"(\d[\d,]{0,200}|-1|(?:GPU|MIG)-[\w,./-]{1,300}|PCI_BUS_ID|FASTEST_FIRST|NoDevFiles)"
+)
 _UUID = re.compile(r"GPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLACE = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _XID = re.compile(rf"NVRM:\s{{1,9}}Xid \({_PLACE}\):\s{{0,9}}(\d{{1,3}})\b")
@@ -26,8 +31,8 @@ _KERNEL = re.compile(
     rf"NVRM:[^\n]{{0,40}}?\bGPU (?:at )?{_PLACE}[^\n]{{0,60}}?(fallen off the bus|RmInitAdapter failed|GPU is lost)"
 )
 _HANDLE = re.compile(
-    r"Unable to determine the device handle for GPU\s{0,3}\d{0,3}:?\s{0,3}"
-    r"([0-9a-fA-F:]{7,16}\.[0-7]):\s{1,9}([A-Za-z][^\n.]{0,60})",
+    r"Unable to determine the device handle for GPU\s{0,3}(?:(\d{1,3}):\s{1,3})?"
+    r"(?:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):\s{1,9})?(?![\d:])([A-Za-z][^\n.]{0,60})",
     re.IGNORECASE,
 )
 _FATAL_XIDS = {"79": "fallen off the bus", "119": "GSP does not answer"}
@@ -38,11 +43,19 @@ _DRIVER = re.compile(
 )
 
 
-class Failure(NamedTuple):
-    """Why a GPU does not answer, and the line that says so."""
+@dataclass(frozen=True)
+class Failure:
+    """A GPU that a message says does not answer: where it is, as far as that is said, and why."""
 
+    address: PciBusId | None
+    index: int | None
     reason: str
     line: int
+
+    @property
+    def place(self) -> str:
+        """How the message calls the GPU."""
+        return str(self.address) if self.address else f"GPU {self.index}" if self.index is not None else "a GPU"
 
 
 def platform_of(texts: Sequence[Text]) -> Platform | None:
@@ -56,32 +69,34 @@ def platform_of(texts: Sequence[Text]) -> Platform | None:
     return None
 
 
-def settings_in(texts: Sequence[Text]) -> dict[str, str]:
-    """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER where the text shows them set: what a log lists may rest on them."""
-    found: dict[str, str] = {}
+def settings_in(texts: Sequence[Text]) -> dict[str, tuple[str, int]]:
+    """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER where the text shows them set, with the line: a log may rest on them."""
+    found: dict[str, tuple[str, int]] = {}
     for text in texts:
         if "cuda_" in text.lower:
             for match in _SET.finditer(text.joined):
-                found.setdefault(f"CUDA_{match[1]}", match[2])
+                found.setdefault(f"CUDA_{match[1]}", (match[2], text.line_at(match.start())))
     return found
 
 
-def failures_in(texts: Sequence[Text]) -> dict[PciBusId, Failure]:
-    """GPUs that a message says do not answer, by address: why, and the line."""
-    found: dict[PciBusId, Failure] = {}
+def failures_in(texts: Sequence[Text]) -> list[Failure]:
+    """What messages say about GPUs that do not answer, the last about each."""
+    found: dict[object, Failure] = {}
     for text in texts:
         if "nvrm" in text.lower:
             for match in _XID.finditer(text.joined):
-                if match[2] in _FATAL_XIDS and (address := PciBusId.parse(match[1])):
-                    found[address] = Failure(f"Xid {match[2]}, {_FATAL_XIDS[match[2]]}", text.line_at(match.start()))
+                if match[2] in _FATAL_XIDS:
+                    reason = f"Xid {match[2]}, {_FATAL_XIDS[match[2]]}"
+                    found[match[1]] = Failure(PciBusId.parse(match[1]), None, reason, text.line_at(match.start()))
             for match in _KERNEL.finditer(text.joined):
-                if address := PciBusId.parse(match[1]):
-                    found[address] = Failure(match[2], text.line_at(match.start()))
+                found[match[1]] = Failure(PciBusId.parse(match[1]), None, match[2], text.line_at(match.start()))
         if "device handle" in text.lower:
             for match in _HANDLE.finditer(text.joined):
-                if address := PciBusId.parse(match[1]):
-                    found[address] = Failure(" ".join(match[2].split()), text.line_at(match.start()))
-    return found
+                reason = " ".join(match[3].split())
+                index = int(match[1]) if match[1] else None
+                failure = Failure(PciBusId.parse(match[2] or ""), index, reason, text.line_at(match.start()))
+                found[failure.place] = failure
+    return list(found.values())
 
 
 def driver_in(texts: Sequence[Text]) -> str | None:
@@ -102,4 +117,6 @@ def unlisted_uuids(texts: Sequence[Text], listed: Container[str]) -> list[str]:
             match = _UUID.match(text.joined, at)
             if match and match[0] not in listed and text.joined[max(0, at - 4) : at] != "MIG-":
                 found.setdefault(match[0], text.line_at(at))
-    return [f"Line {line} names {uuid}, which is in no list that was understood." for uuid, line in list(found.items())[:4]]
+    return [
+        f"Line {line} names {uuid}, which is in no list that was understood." for uuid, line in list(found.items())[:4]
+    ]

@@ -79,7 +79,7 @@ class _Lines:
             self.loose.append((first, [*cells[:-1], *cells_of(line, ",")]))
         elif self.loose and line.strip() == "MiB":  # wrapped before the unit
             self.loose[-1][1][-1] += " MiB"
-        elif "," in line and 2 <= len(cells := cells_of(line, ",")) <= 4000:
+        elif "," in line and "|" not in line and 2 <= len(cells := cells_of(line, ",")) <= 4000:
             self.loose.append((at, cells))
         self.open_row = line.endswith(",")
 

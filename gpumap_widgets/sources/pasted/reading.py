@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...catalog import look_up
 from ...errors import ImpossibleMachine, UnreadableTopology
-from ...identity import PciBusId
 from ...topology import Gpu, Platform, Topology
 from .boards import Board, Machine
 from .context import Failure
@@ -35,9 +34,9 @@ class Surroundings:
 
     platform: Platform | None = None
     driver_version: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, where they are shown set."""
-    failures: Mapping[PciBusId, Failure] = field(default_factory=dict)
+    settings: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER with their lines, where they are shown set."""
+    failures: Sequence[Failure] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -46,7 +45,7 @@ def reading_of(machine: Machine, around: Surroundings) -> Reading:
 
     Raises UnreadableTopology when its values contradict each other.
     """
-    _mark_failures(machine, around.failures)
+    failure_notes = [note for failure in around.failures for note in _mark_failure(machine, failure)]
     _number_by_address(machine)
     boards = _in_order(machine)
     order, order_notes = _default_order(machine, boards, around.settings)
@@ -57,7 +56,9 @@ def reading_of(machine: Machine, around: Surroundings) -> Reading:
     driver_version = versions[0] if versions else around.driver_version
     try:
         gpus = tuple(_gpu(board) for board in boards)
-        notes = tuple(dict.fromkeys([*order_notes, *around.notes, *notes_on(machine, gpus, driver_version)]))
+        notes = tuple(
+            dict.fromkeys([*order_notes, *failure_notes, *around.notes, *notes_on(machine, gpus, driver_version)])
+        )
         topology = Topology(
             gpus,
             driver_version=driver_version,
@@ -72,24 +73,30 @@ def reading_of(machine: Machine, around: Surroundings) -> Reading:
     return Reading(topology, shapes, origins, notes)
 
 
-def _mark_failures(machine: Machine, failures: Mapping[PciBusId, Failure]) -> None:
-    """A message about a GPU counts when it stands behind the list: before it, the machine may have been restarted."""
-    for address, failure in failures.items():
-        board = machine.by_address.get(address)
-        problem = f"The text says of it: {failure.reason}."
-        if board is not None:
-            if failure.line > board.lines.get("pci_bus_id", 0) and "problem" not in board.values:
-                board.values["problem"], board.lines["problem"] = problem, failure.line
-            continue
-        missing = sorted(set(range(max(machine.by_number, default=-1) + 1)) - set(machine.by_number))
-        if len(missing) == 1 and len(failures) == 1 and not machine.by_address:
-            # A list with one gap, and one GPU that does not answer: it is the missing one.
-            lost = Record(
-                missing[0],
-                {"pci_bus_id": str(address), "problem": problem},
-                {"pci_bus_id": failure.line, "problem": failure.line},
-            )
-            machine.add(lost, Numbering.NVML)
+def _mark_failure(machine: Machine, failure: Failure) -> Iterator[str]:
+    """Give a GPU that does not answer its problem, or its place in a list that has a gap for it; else a note.
+
+    A message counts when it stands behind the list: before it, the machine may have been restarted.
+    """
+    board = machine.by_address.get(failure.address) if failure.address else None
+    if board is None and failure.index is not None:
+        board = machine.by_number.get(failure.index)
+    problem = f"The text says of it: {failure.reason}."
+    if board is not None:
+        if failure.line > max(board.lines.values()):
+            board.values.setdefault("problem", problem)
+            board.lines.setdefault("problem", failure.line)
+        return
+    gaps = sorted(set(range(max(machine.by_number, default=-1) + 1)) - set(machine.by_number))
+    number = failure.index if failure.index is not None else gaps[0] if len(gaps) == 1 else None
+    if number is None or number > len(machine.by_number):
+        yield f"{failure.place[0].upper()}{failure.place[1:]} does not answer ({failure.reason}) and is in no list."
+        return
+    lost = Record(number)
+    lost.put("nvml_index", number, failure.line)
+    lost.put("pci_bus_id", str(failure.address) if failure.address else None, failure.line)
+    lost.put("problem", problem, failure.line)
+    machine.add(lost, Numbering.NVML)
 
 
 def _gpu(board: Board) -> Gpu:
@@ -106,11 +113,10 @@ def _number_by_address(machine: Machine) -> None:
     """nvidia-smi lists by PCI address: that numbers the boards of lists which print addresses but no numbers."""
     if any(section.numbering is not Numbering.ADDRESS for section in machine.sections):
         return
-    boards = [board for board in machine.boards if "problem" not in board.values]
-    if any("pci_bus_id" not in board.values for board in boards):
+    if any("pci_bus_id" not in board.values for board in machine.boards):
         return
-    addressed = sorted((address, id(board), board) for address, board in machine.by_address.items() if board in boards)
-    for place, (_, _, board) in enumerate(addressed):
+    usable = [board for _, board in sorted(machine.by_address.items()) if "problem" not in board.values]
+    for place, board in enumerate(usable):
         board.number = place
         board.lines.setdefault("nvml_index", board.lines["pci_bus_id"])
 
@@ -128,7 +134,7 @@ def _in_order(machine: Machine) -> list[Board]:
 
 
 def _default_order(
-    machine: Machine, boards: list[Board], settings: Mapping[str, str]
+    machine: Machine, boards: list[Board], settings: Mapping[str, tuple[str, int]]
 ) -> tuple[tuple[int, ...] | None, list[str]]:
     """CUDA's order as positions, when a list of CUDA devices covers every usable board."""
     ordinals = {board.ordinal: place for place, board in enumerate(boards) if board.ordinal is not None}
@@ -137,8 +143,13 @@ def _default_order(
         return None, [f"The order of the {' and '.join(unjoined)} is not kept: it does not tell which GPU is which."]
     if not ordinals:
         return None, []
-    if settings and len(ordinals) > 1 and (settings.get("CUDA_DEVICE_ORDER") != "FASTEST_FIRST" or len(settings) > 1):
-        shown = ", ".join(f"{name}={value}" for name, value in settings.items())
+    logs = [section for section in machine.sections if section.numbering is Numbering.CUDA]
+    last = max((line for section in logs for record in section.records for line in record.lines.values()), default=0)
+    set_before = [
+        f"{name}={value}" for name, (value, line) in settings.items() if line <= last and value != "FASTEST_FIRST"
+    ]
+    if set_before and len(ordinals) > 1:
+        shown = " and ".join(set_before)
         return None, [f"The text shows {shown}: the list of CUDA devices may follow that and not CUDA's own order."]
     usable = sum("problem" not in board.values for board in boards)
     if set(ordinals) != set(range(len(ordinals))) or len(ordinals) < usable:

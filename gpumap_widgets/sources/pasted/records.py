@@ -147,8 +147,8 @@ def known(text: str | None) -> str | None:
 
 def cut_name(text: str) -> str | None:
     """A name at whose end the text ends: with the three points that say so; None when too little is left of it."""
-    name = known(_CUT_MODE.sub("", text.split("   ")[0].rstrip()))
-    return None if name is None or len(name) < _LEAST_OF_A_NAME else name if name.endswith("..") else f"{name}..."
+    name = (known(_CUT_MODE.sub("", text.split("   ", maxsplit=1)[0].rstrip())) or "").rstrip(". ")
+    return f"{name}..." if len(name) >= _LEAST_OF_A_NAME else None
 
 
 def whole_uuid(text: str | None) -> str | None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import UnreadableTopology
-from ...identity import PciBusId
 from .cleaning import Text
 from .context import Failure
 
@@ -135,7 +134,7 @@ _GPU_NUMBER = re.compile(
 )
 
 
-def refuse(texts: Sequence[Text], failures: dict[PciBusId, Failure]) -> UnreadableTopology:
+def refuse(texts: Sequence[Text], failures: Sequence[Failure]) -> UnreadableTopology:
     """The error for a text without a usable list, with the most telling reason."""
     whole = "\n".join(text.joined for text in texts)
     if len(whole) > 2 * _LOOKED_AT:
@@ -143,7 +142,7 @@ def refuse(texts: Sequence[Text], failures: dict[PciBusId, Failure]) -> Unreadab
     if not whole.strip():
         return UnreadableTopology("The text is empty.", remedy=LIST)
     if failures:
-        places = ", ".join(f"{address} ({failure.reason})" for address, failure in list(failures.items())[:8])
+        places = ", ".join(f"{failure.place} ({failure.reason})" for failure in failures[:8])
         return UnreadableTopology(
             f"The text says which GPU does not answer, {places}, but lists none.",
             remedy="Reset or reboot, run `nvidia-smi -L`, and paste that too: this names the others.",

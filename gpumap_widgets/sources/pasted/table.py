@@ -38,6 +38,9 @@ _MIG_ROW = re.compile(
     r"\|\s{0,99}(\d{1,3})\s{1,99}(\d{1,3}|N/A)\s{1,99}(\d{1,3}|N/A)\s{1,99}(\d{1,3})\s{0,99}\|"
     r"(?:\s{0,99}\d{1,9}\s?MiB\s{0,99}/\s{0,99}(\d{1,9}\s?MiB)\b)?"
 )
+_PROCESS = re.compile(
+    r"\|\s{1,20}(\d{1,3})\s{1,20}(?:(?:N/A|\d{1,3})\s{1,9}(?:N/A|\d{1,3})\s{1,30})?\d{1,9}\s{1,20}[CGM+]{1,5}\s"
+)
 _LAST_ROW = re.compile(
     rf"\s{{0,99}}\|?\s{{0,99}}(\d{{1,3}})\s{{1,99}}(\S[^|]{{0,120}}?)(?:\s{{1,99}}(?:{_MODES}))?\s{{0,99}}(\|.*)?",
     re.DOTALL,
@@ -104,6 +107,7 @@ class _Table:
         if not self.section.records and self.section.shape == "nvitop":
             self._compact_rows()
         self._cut_row(max(last, self.rows_from))
+        self._compare_with_processes(last)
 
     def _first_cell(self, floor: int, anchor: re.Match[str]) -> Record | None:
         text, joined = self.text, self.text.joined
@@ -200,6 +204,17 @@ class _Table:
         record.put("name", known(match[2]) if whole else cut_name(match[2]), line)
         self.section.add(record)
         self.section.notes.append(f"The text ends inside the row of GPU {record.number} (line {line}).")
+
+    def _compare_with_processes(self, start: int) -> None:
+        """The box of processes names GPUs by number: one without a row shows that rows are missing."""
+        heading = self.text.joined.find("rocesses:", start, self.end)
+        if heading < 0 or not self.section.records:
+            return
+        named = {int(row[1]) for row in _PROCESS.finditer(self.text.joined, heading, self.end)}
+        missing = sorted(named - {record.number for record in self.section.records})[:8]
+        if missing:
+            numbers = ", ".join(map(str, missing))
+            self.section.notes.append(f"The processes name GPU {numbers}, which has no row: the table is not whole.")
 
     def read_migs(self) -> None:
         """The rows of the MIG table; they name their GPU by number."""

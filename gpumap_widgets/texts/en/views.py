@@ -82,6 +82,10 @@ SENTENCES = {
     "memory.mib": "{mib} MiB",
 }
 SENTENCES |= {
+    "read.line": "line {line}",
+    "read.missing": "not in the text",
+    "caption.read": "What was understood of the pasted text",
+    "column.memory_mib": "memory (MiB)",
     "stage.machine": "Machine",
     "stage.environment": "Environment",
     "stage.order": "CUDA_DEVICE_ORDER: in which order CUDA counts",
