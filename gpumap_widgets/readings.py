@@ -8,10 +8,8 @@ Python's int(), as in the tools, which refuses more than 4300 digits.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -26,11 +24,9 @@ from .topology import Topology
 from .visible_devices import read
 
 Entry = tuple[int, int | None] | None
-"""Position in ``topology.gpus`` and number of the MIG instance there (None: the whole GPU); None where it names none."""
-_SHOWN, _WIDE, _UNSET_LIMIT = 16, 160, 64
-_FULL_UUID = re.compile(  # nvitop, Device.UUID_PATTERN: complete and in lower case
-    r"(?:GPU-|MIG-|(MIG-GPU-))[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?(1)/\d+/\d+)"
-)
+"""Position in ``topology.gpus`` and number of the MIG device there (None: the whole GPU); None where it names none."""
+_ITEMS, _WIDTH = 16, 160
+"""How much of a list, and of a text, is shown."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +35,21 @@ class ToolReading:
 
     tool: str
     nvml_indices: tuple[int | None, ...]
-    """Host NVML index that it takes for cuda:0, cuda:1, …; None in a place where it names no GPU, or one without index."""
+    """Host NVML index that it takes for cuda:0, cuda:1, …; None in a place where it names no GPU (a count names none)."""
     shown: str
-    """What it returns, raises or does, in short: ``[0, 2]``, ``ValueError: …``, ``asks the driver``."""
+    """What it returns, raises or does: ``[0, 2]``, ``ValueError: …``, ``asks the driver``."""
     raises: bool
     agrees_with_driver: bool | None
     """Whether it has the driver's GPUs in the driver's order (a count: as many); None where one of them is not known."""
     note: Message
-    """What follows for this scenario: where it differs, and on which GPU."""
+    """What follows here: that it agrees, or where it differs and which GPU it speaks of instead."""
     how: Message
-    """How the tool reads the list, whatever the scenario."""
+    """How it reads the list, whatever the scenario."""
     source: str
 
 
 class Outcome(NamedTuple):
-    """What a reader of `TOOLS` gives back. A ValueError stands for itself."""
+    """What a reader gives back; a ValueError that it lets through is an outcome too."""
 
     entries: tuple[Entry, ...] | None
     """By ordinal; None where there is no list at all."""
@@ -63,122 +59,109 @@ class Outcome(NamedTuple):
     """Whether the driver answers in the tool's place."""
 
 
-class World(NamedTuple):
-    """A process as a tool meets it: the variable, and NVML, which hides nothing but what a container took away."""
+class World:
+    """A process as a tool without the driver meets it: the variable, and NVML, which counts from 0 what containers left
+    there, in the host's order, unusable GPUs included (nvidia-docker issue 907; nvml.h, nvmlDeviceGetCount_v2).
+    """
 
-    topology: Topology
-    process: Process
-
-    @property
-    def value(self) -> str | None:
-        """CUDA_VISIBLE_DEVICES; None when unset."""
-        return self.process.env.get(CUDA_VISIBLE_DEVICES)
-
-    @property
-    def nvml(self) -> Nvml:
-        """The GPUs that NVML shows there. Made once a machine and subset."""
-        taken = self.process.accessible != self.topology.usable  # else NVML counts the unusable ones too
-        shown = self.process.accessible if taken else tuple(range(len(self.topology.gpus)))
-        return self.topology.memo(("nvml", shown), lambda: Nvml(self.topology, shown))
-
-
-class Nvml:
-    """NVML inside a process: it counts from 0 what is left there, in the host's order (nvidia-docker issue 907)."""
-
-    def __init__(self, topology: Topology, positions: Sequence[int]) -> None:
-        gpus = topology.gpus
-        indices = {i: gpus[i].nvml_index for i in positions}
-        self.located = len(indices) < 2 or None not in indices.values()
+    def __init__(self, topology: Topology, process: Process) -> None:
+        self.topology, self.process, gpus = topology, process, topology.gpus
+        self.value: str | None = process.env.get(CUDA_VISIBLE_DEVICES)
+        untouched = process.accessible == topology.usable
+        left = tuple(range(len(gpus))) if untouched else process.accessible
+        self.located = len(left) < 2 or all(gpus[i].nvml_index is not None for i in left)
         """Whether it is known which GPU has which index."""
-        self.slots = tuple(sorted(indices, key=lambda i: indices[i] or 0)) if self.located else tuple(positions)
-        """Positions in ``topology.gpus`` by index."""
+        self.slots = sorted(left, key=lambda i: gpus[i].nvml_index or 0) if self.located else list(left)
+        """Positions in ``topology.gpus`` by NVML index."""
+        self.all: list[Entry] = [(i, None) for i in self.slots]
+        self.index = {i: index for index, i in enumerate(self.slots)}
         self.lost = any(gpus[i].problem for i in self.slots)
         uuids = [gpus[i].uuid for i in self.slots]
-        self.named = None not in uuids
-        self.prefixes = PrefixIndex(uuids)
-        self.whole: dict[str, Entry] = {uuid: (i, None) for uuid, i in zip(uuids, self.slots, strict=True) if uuid}
-        self.mig: dict[str, tuple[int, int]] = {}
+        self.named, self.prefixes = None not in uuids, PrefixIndex(uuids)
+        self.by_uuid: dict[str | None, Entry] = dict(zip(uuids, self.all, strict=True))
+        """nvmlDeviceGetHandleByUUID, which wants all of a UUID (vllm issue 51677)."""
         for i in self.slots:
             for n, m in enumerate(gpus[i].mig_instances):
-                for name in (m.uuid, f"MIG-{gpus[i].uuid}/{m.gpu_instance_id}/{m.compute_instance_id}"):
-                    self.mig.setdefault(name or "", (i, n))
+                path = f"MIG-{gpus[i].uuid}/{m.gpu_instance_id}/{m.compute_instance_id}"
+                self.by_uuid.update(dict.fromkeys((m.uuid, None if "None" in path else path), (i, n)))
+        self.by_uuid.pop(None, None)
+        found = zip(process.devices, process.reading.picks, strict=False)
+        self.seen: tuple[Entry, ...] = tuple((device.position, pick.mig) for device, pick in found)
+        """What the driver makes visible."""
 
     def by_index(self, index: int) -> Entry:
-        """nvmlDeviceGetHandleByIndex through ctypes, which keeps the low 32 bits of a number (pynvml.py, c_uint)."""
+        """nvmlDeviceGetHandleByIndex, which pynvml.py calls with the low 32 bits of a number (c_uint)."""
         index &= 0xFFFFFFFF
-        return (self.slots[index], None) if index < len(self.slots) else None
+        return self.all[index] if index < len(self.all) else None
 
-    @cached_property
-    def all(self) -> tuple[Entry, ...]:
-        """Every GPU by index."""
-        return tuple((i, None) for i in self.slots)
+    def says(self, entry: Entry) -> str:
+        """A GPU as a note names it."""
+        if entry is None:
+            return say("reading.no-gpu")
+        gpu = self.topology.gpus[entry[0]]
+        key = "reading.gpu" if gpu.nvml_index is not None else "reading.gpu-no-index"
+        said = say(key, index=gpu.nvml_index, name=gpu.short_name)
+        if entry[1] is None:
+            return said
+        mig = gpu.mig_instances[entry[1]]
+        return say("gpu.mig", profile=mig.profile or mig.uuid or "?", gpu=said)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+
+
+def _list(entries: Iterable[Entry], raw: Sequence[object]) -> Outcome:
+    shown = repr(list(raw[:_ITEMS]))
+    return Outcome(tuple(entries), _short(shown if len(raw) <= _ITEMS else f"{shown[:-1]}, …]"))
 
 
 # --- the readers -----------------------------------------------------------------------------------------------------
 
 
-def _listed(entries: Sequence[Entry], raw: Sequence[object]) -> Outcome:
-    """A list that came out, shown as the tool has it."""
-    return Outcome(tuple(entries), short(repr(list(raw[:_SHOWN]))[:-1] + (", …]" if len(raw) > _SHOWN else "]")))
+def _driver(world: World) -> Outcome:
+    return _list(world.seen, world.process.nvml_indices)._replace(asks=True)
 
 
-def short(text: str) -> str:
-    """A text cut to what a cell holds."""
-    return text if len(text) <= _WIDE else text[: _WIDE - 1] + "…"
+def _asks(world: World) -> Outcome:
+    return Outcome(world.seen, say("reading.asks"), asks=True)
 
 
-def _ask(world: World) -> Outcome:
-    mig = ((n for n, m in enumerate(d.gpu.mig_instances) if m is d.mig) for d in world.process.devices)
-    entries = [(d.position, next(n, None)) for d, n in zip(world.process.devices, mig, strict=True)]
-    return Outcome(tuple(entries), say("reading.shown.asks"), asks=True)
-
-
-def _drive(world: World) -> Outcome:
-    return _ask(world)._replace(shown=_listed((), world.process.nvml_indices).shown)
-
-
-def _ignore(world: World) -> Outcome:
-    return _listed(world.nvml.all, range(len(world.nvml.slots)))
-
-
-def _unnamed() -> Outcome:
-    return Outcome(None, say("reading.shown.no-uuids"))
+def _ignores(world: World) -> Outcome:
+    return _list(world.all, range(len(world.all)))
 
 
 def torch_list(value: str | None) -> list[int] | list[str]:
-    """torch.cuda._parse_visible_devices, the same from 2.3 to 2.14. Raises ValueError where torch does: a lone sign, a
-    superscript digit. Digits of any script count, and a repeat is looked for before the range.
+    """torch.cuda._parse_visible_devices, unchanged from 2.3 to 2.14. Raises ValueError where torch does: a lone sign, a
+    superscript digit. Digits of any script count; repeats are looked for before the range.
     """
     if value is None:
-        return list(range(_UNSET_LIMIT))
-    names: dict[str, None] = {}
-    for prefix in ("GPU-", "MIG-"):
-        if value.startswith(prefix):
-            for name in value.split(","):
-                if name in names:
-                    return []
-                if not name.startswith(prefix):
-                    break
-                names[name] = None
-            return list(names)
-    numbers: dict[int, None] = {}
-    for entry in map(str.strip, value.split(",")):
-        sign = entry[:1] if entry[:1] in ("+", "-") else ""
-        head = sign + "".join(takewhile(str.isdigit, entry[len(sign) :]))
-        number = int(head) if head else -1
-        if number in numbers:
+        return list(range(64))
+    prefix = value[:4] if value.startswith(("GPU-", "MIG-")) else None
+    found: dict[Any, None] = {}
+    for entry in value.split(","):
+        item: Any = entry if prefix else _leading_number(entry.strip())
+        if item in found:
             return []
-        if number < 0:
+        if not entry.startswith(prefix) if prefix else item < 0:
             break
-        numbers[number] = None
-    return list(numbers)
+        found[item] = None
+    return list(found)
 
 
-def _torch_positions(names: Sequence[str], nvml: Nvml) -> list[int]:
-    """torch.cuda._transform_uuid_to_ordinals: unique beginnings, case counts, a GPU named twice empties the list."""
+def _leading_number(text: str) -> int:
+    sign = text[:1] if text[:1] in ("+", "-") else ""
+    head = sign + "".join(takewhile(str.isdigit, text[len(sign) :]))
+    return int(head) if head else -1
+
+
+def _torch_indices(entries: Sequence[Any], world: World) -> list[int]:
+    """NVML indices of a list of torch's; names by _transform_uuid_to_ordinals: unique beginnings, case counts."""
+    if not entries or isinstance(entries[0], int):
+        return list(entries)
     found: dict[int, None] = {}
-    for name in names:
-        matches = nvml.prefixes.starting_with(name)
+    for name in entries:
+        matches = world.prefixes.starting_with(name)
         if len(matches) != 1:
             break
         if matches[0] in found:
@@ -188,70 +171,213 @@ def _torch_positions(names: Sequence[str], nvml: Nvml) -> list[int]:
 
 
 def _torch_count(world: World) -> Outcome:
-    entries, nvml = torch_list(world.value), world.nvml
-    names = [entry for entry in entries if isinstance(entry, str)]
-    if names and (names[0].startswith("MIG-") or nvml.lost):  # one lost GPU and the UUIDs of all are None to it
-        return _ask(world)
-    if names and not nvml.named:
-        return _unnamed()
-    inside = takewhile(lambda entry: isinstance(entry, int) and entry < len(nvml.slots), entries)
-    count = len(_torch_positions(names, nvml)) if names else sum(1 for _ in inside)
+    entries: Sequence[Any] = torch_list(world.value)
+    if entries and isinstance(entries[0], str) and (entries[0][:4] == "MIG-" or world.lost):
+        return _asks(world)  # with one lost GPU it gets no UUID at all
+    count = sum(1 for _ in takewhile(lambda index: index < len(world.all), _torch_indices(entries, world)))
     return Outcome((None,) * count, str(count))
 
 
 def _torch_helpers(world: World) -> Outcome:
-    entries, nvml = torch_list(world.value), world.nvml
-    names = [entry for entry in entries if isinstance(entry, str)]
+    entries: Sequence[Any] = torch_list(world.value)
     if not entries:
         return Outcome((), "IndexError: list index out of range", raises=True)
-    if names and nvml.lost:
+    if isinstance(entries[0], str) and world.lost:
         return Outcome((), "RuntimeError: Can't get device UUIDs", raises=True)
-    if names and not nvml.named:
-        return _unnamed()
-    numbers = _torch_positions(names, nvml) if names else [entry for entry in entries if isinstance(entry, int)]
-    if not numbers:
+    indices = _torch_indices(entries if world.value is not None else entries[: len(world.all)], world)
+    if not indices and world.value is not None:
         return Outcome((), "RuntimeError: device 0 is not visible (CUDA_VISIBLE_DEVICES=[])", raises=True)
-    numbers = numbers[: len(nvml.slots)] if world.value is None else numbers
-    return _listed([nvml.by_index(number) for number in numbers], numbers)
-
-
-def _nvitop_entry(text: str, nvml: Nvml, integers: bool | None) -> tuple[bool, Entry, object] | None:
-    """Whether it is a number, what it names, and how nvitop shows that; None where it ends the list."""
-    if text.isdigit():
-        try:
-            number = int(text)
-        except ValueError:  # a superscript digit
-            return None
-        entry = nvml.by_index(number)
-        return (True, entry, number) if entry and integers is not False else None
-    named = nvml.mig.get(text) or nvml.whole.get(text) if _FULL_UUID.fullmatch(text) and integers is not True else None
-    return (False, named, None) if named else None
+    return _list(map(world.by_index, indices), indices)
 
 
 def _nvitop(world: World) -> Outcome:
-    nvml, gpus = world.nvml, world.topology.gpus
     found: dict[str, tuple[Entry, object]] = {}
-    integers: bool | None = None
     if world.value is None:
-        found = {str(i): (entry, i) for i, entry in enumerate(nvml.all)}
-    for text in [] if world.value is None else map(str.strip, world.value.split(",")):
+        found = {str(i): (entry, i) for i, entry in enumerate(world.all)}
+    family = None
+    for text in () if world.value is None else map(str.strip, world.value.split(",")):
         start = 1 if text[:1] in ("+", "-") else 0
         digits = "".join(takewhile(str.isdigit, text[start:]))
         name = text[:start] + digits if digits else text
         if name in found:
-            return _listed((), ())
-        one = _nvitop_entry(name, nvml, integers)
-        if one is None:
+            return _list((), ())
+        number = _try_int(name) if name.isdigit() else None
+        entry = world.by_uuid.get(name) if number is None else world.by_index(number)
+        family = family or type(number)
+        if entry is None or family is not type(number):
             break
-        integers, found[name] = one[0], (one[1], one[2])
-    if world.value is not None and integers is None and not nvml.named and world.value.startswith(("GPU-", "MIG-")):
-        return _unnamed()
-    shown: list[tuple[Entry, object]] = []
-    for entry, label in found.values():  # one MIG device a process, and then no whole GPU: the rule before driver 570
-        if entry and (entry[1] is not None or (gpus[entry[0]].mig_mode and gpus[entry[0]].mig_instances)):
-            number = entry[1] or 0
-            pair = (nvml.slots.index(entry[0]), _mig_index(world, entry[0], number))
-            return _listed([(entry[0], number)], [pair])
-        if entry and not gpus[entry[0]].mig_mode:
-            shown.append((entry, nvml.slots.index(entry[0]) if label is None else label))
-    return _listed([entry for entry, _ in shown], [label for _, label in shown])
+        found[name] = (entry, world.index[entry[0]] if number is None else number)
+    return _nvitop_mig(world, [(entry, label) for entry, label in found.values() if entry])
+
+
+def _nvitop_mig(world: World, found: Sequence[tuple[tuple[int, int | None], object]]) -> Outcome:
+    """One MIG device a process, and then no whole GPU: the rule before driver 570."""
+    gpus = world.topology.gpus
+    named = [entry for entry, _ in found if entry[1] is not None]
+    inside = [(i, 0) for (i, _), _ in found if gpus[i].mig_mode and gpus[i].mig_instances]
+    for i, n in [*named, *inside][:1]:
+        number = gpus[i].mig_instances[n or 0].mig_index
+        return _list([(i, n)], [(world.index[i], n if number is None else number)])
+    whole = [(entry, label) for entry, label in found if not gpus[entry[0]].mig_mode]
+    return _list([entry for entry, _ in whole], [label for _, label in whole])
+
+
+def _try_int(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _dask(world: World) -> Outcome:
+    if world.value is None:
+        return _ignores(world)
+    raw: list[int | str] = []
+    for text in world.value.split(","):
+        number = _try_int(text)
+        if number is None and not text.startswith(("GPU-", "MIG-")):
+            raise ValueError(
+                "Devices in CUDA_VISIBLE_DEVICES must be comma-separated integers "
+                "or strings beginning with 'GPU-' or 'MIG-' prefixes"
+            )
+        raw.append(text if number is None else number if number >= 0 else str(number))
+    found = (world.by_index(item) if isinstance(item, int) else world.by_uuid.get(item) for item in raw)
+    return _list(((entry[0], None) if entry else None for entry in found), raw)  # of a MIG device it takes the parent
+
+
+def _vllm(world: World) -> Outcome:
+    if not world.value:
+        return _ignores(world)
+    indices = []
+    for text in world.value.split(","):
+        number, entry = _try_int(text), world.by_uuid.get(text)
+        if number is None and entry is None:
+            return Outcome(None, "NVMLError_NotFound: Not Found", raises=True)
+        if number is None and entry is not None:
+            position, n = entry
+            mig = None if n is None else world.topology.gpus[position].mig_instances[n].mig_index
+            number = world.index[position] if n is None else n if mig is None else mig  # its number under its GPU
+        indices.append(number or 0)
+    return _list(map(world.by_index, indices), indices)
+
+
+def _split(world: World, by_index: Callable[[int], Entry] | None = None) -> Outcome:
+    if world.value is None:
+        return _ignores(world)
+    numbers = [int(text) for text in world.value.split(",")]
+    rows = dict(enumerate(world.all))
+    return _list(map(by_index or rows.get, numbers), numbers)
+
+
+def _deepspeed(world: World) -> Outcome:
+    return _split(world, world.by_index)
+
+
+def _ray(world: World) -> Outcome:
+    """Entries are text to Ray; the driver reads each of them alone, as the list of one worker."""
+    order, value, limit = world.process.order, world.value, len(world.all)
+    ids = [] if value in ("", "NoDevFiles") else [str(i) for i in range(limit)] if value is None else value.split(",")
+    known = candidates(world.topology, order)
+    picks = [read(text, known).picks for text in ids[:limit]]
+    entries = tuple((order.places[found[0].place], found[0].mig) if found else None for found in picks)
+    return Outcome(entries, "None" if value is None else _list((), ids).shown)
+
+
+class Tool(NamedTuple):
+    """One tool: how it reads, and where that can be read. Its sentences are ``reading.how.<key>`` and ``.call.<key>``."""
+
+    key: str
+    name: str
+    read: Callable[[World], Outcome]
+    joins: str
+    """By what it finds a GPU: ``number`` (NVML's), ``uuid`` too, or ``driver`` (it leaves that to the driver)."""
+    source: str
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool("driver", "CUDA driver", _driver, "driver", "CUDA Programming Guide 5.2.1"),
+    Tool("torch-count", "torch.cuda.device_count", _torch_count, "uuid", "torch 2.14.1, _device_count_nvml"),
+    Tool("torch-nvml", "torch.cuda.utilization", _torch_helpers, "uuid", "torch 2.14.1, _get_nvml_device_index"),
+    Tool("nvitop", "nvitop without driver", _nvitop, "uuid", "nvitop 1.7.2, _parse_cuda_visible_devices"),
+    Tool("dask-cuda", "dask-cuda", _dask, "uuid", "dask-cuda 26.10.0, LocalCUDACluster, nvml_device_index"),
+    Tool("vllm", "vLLM", _vllm, "uuid", "vllm 0.33.0, device_control_id_to_physical_device_id"),
+    Tool("deepspeed", "DeepSpeed", _deepspeed, "number", "deepspeed 0.19.8, _get_nvml_gpu_id"),
+    Tool("ray", "Ray", _ray, "driver", "ray 2.60.0, NvidiaGPUAcceleratorManager, ResourceAndLabelSpec"),
+    Tool("jax", "JAX", _asks, "driver", "jax 0.10.2, flag jax_cuda_visible_devices"),
+    Tool("split", "int() of every entry", _split, "number", "vLLM issue 41848 (0.20.1), and many scripts"),
+    Tool("gpustat", "gpustat, GPUtil", _ignores, "number", "gpustat 1.1.1, GPUtil 1.4.0: neither variable occurs"),
+)
+"""Who reads the list, and how. The driver is first; the others are measured by it."""
+
+
+def readings(prediction: Prediction, process: Process | None = None) -> tuple[ToolReading, ...]:
+    """What every tool of `TOOLS` makes of one process (the first, if none is given); () where there is none."""
+    if process is None and not prediction.processes:
+        return ()
+    world = World(prediction.scenario.topology, process or prediction.processes[0])
+    return tuple(_reading(tool, world) for tool in TOOLS)
+
+
+def _reading(tool: Tool, world: World) -> ToolReading:
+    try:
+        outcome = tool.read(world)
+    except ValueError as error:
+        outcome = Outcome(None, _short(f"{type(error).__name__}: {error}"), raises=True)
+    names = "GPU-" in (world.value or "") or "MIG-" in (world.value or "")
+    if tool.joins == "uuid" and names and not world.named and not outcome.asks:
+        outcome = Outcome(None, say("reading.no-uuids"))
+    gpus, agrees = world.topology.gpus, _agrees(tool, outcome, world)
+    indices = tuple(gpus[entry[0]].nvml_index if entry else None for entry in outcome.entries or ())
+    how, note = message(f"reading.how.{tool.key}"), _note(tool, outcome, world, agrees=agrees)
+    return ToolReading(tool.name, indices, outcome.shown, outcome.raises, agrees, note, how, tool.source)
+
+
+def _agrees(tool: Tool, outcome: Outcome, world: World) -> bool | None:
+    """See `ToolReading.agrees_with_driver`."""
+    counts, process = tool.read is _torch_count, world.process
+    certainty = process.reading.basis.certainty if counts else process.certainty  # no order is in a count
+    lost = tool.joins != "driver" and not counts and not world.located
+    if outcome.asks:
+        return True
+    if certainty is Certainty.UNKNOWN or (outcome.entries is None and not outcome.raises):
+        return None
+    if counts and outcome.entries is not None:
+        return len(outcome.entries) == len(world.seen)
+    asked = len(world.seen) if tool.read is _torch_helpers else None  # they are asked for a cuda:i that is there
+    return outcome.entries is not None and outcome.entries[:asked] == world.seen
+
+
+def _note(tool: Tool, outcome: Outcome, world: World, *, agrees: bool | None) -> Message:
+    """Where a tool differs from the driver, at the first ordinal that tells."""
+    if outcome.asks:
+        return message("reading.is-driver" if tool.read is _driver else "reading.asks-driver")
+    entries, seen = outcome.entries or (), world.seen
+    different = (i for i, (theirs, ours) in enumerate(zip(entries, seen, strict=False)) if theirs != ours)
+    at = next(different, 0)
+    fields: dict[str, Any] = {"ordinal": at, "call": say(f"reading.call.{tool.key}", ordinal=at)}
+    fields |= {"gpu": world.says(entries[at]) if entries else "", "ours": world.says(seen[at]) if seen else ""}
+    fields |= {"shown": outcome.shown, "count": len(entries), "driver": len(seen)}
+    verdict = "same" if agrees else "alone" if agrees is None else "other"
+    if outcome.raises:
+        return message(f"reading.raises-{verdict}", **fields)
+    if tool.read is _torch_count and outcome.entries is not None:
+        return message(f"reading.count-{verdict}", **fields)
+    if agrees is None:
+        return message("reading.alone" if entries else "reading.not-known", **fields)
+    if agrees:
+        return message("reading.same" if seen else "reading.same-none", **fields)
+    theirs, ours = entries[at] if entries else None, seen[at] if seen else None
+    if not entries or not seen or theirs == ours:
+        return message("reading.other-length", **fields)
+    whole = theirs is not None and ours is not None and theirs == (ours[0], None)
+    return message("reading.whole" if whole else "reading.other", **fields)
+
+
+def reading_rows(found: Iterable[ToolReading]) -> list[dict[str, Any]]:
+    """The readings as records for a frame or a table, one a tool; sentences in English."""
+    columns = ("tool", "nvml_indices", "shown", "raises", "agrees_with_driver", "note", "how", "source")
+    rows = [{name: getattr(one, name) for name in columns} for one in found]
+    for row in rows:
+        row["nvml_indices"] = ", ".join("–" if index is None else str(index) for index in row["nvml_indices"])
+        row["note"], row["how"] = row["note"].text(), row["how"].text()
+    return rows

@@ -53,7 +53,9 @@ def split(driver: str | None = "575.57.08") -> Topology:
     """Two GPUs, the first one cut into two MIG devices: GPU instances 9 and 7, a compute instance in each."""
     slices = (MigInstance(SLICES[0], "3g.20gb", 9, 0), MigInstance(SLICES[1], "2g.10gb", 7, 0))
     first = Gpu(0, "NVIDIA A100-SXM4-40GB", UUIDS[0], "07:00.0", mig_mode=True, mig_instances=slices)
-    return Topology((first, Gpu(1, "NVIDIA A100-SXM4-40GB", UUIDS[2], "0F:00.0", mig_mode=False)), driver_version=driver)
+    return Topology(
+        (first, Gpu(1, "NVIDIA A100-SXM4-40GB", UUIDS[2], "0F:00.0", mig_mode=False)), driver_version=driver
+    )
 
 
 MIXED = preset("mixed")
@@ -84,7 +86,7 @@ def listed(numbers: Sequence[object]) -> str:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:  # noqa: ARG001
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """In CI a skip means that something is missing there: a failure. Only hardware and the long runs may be absent."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]

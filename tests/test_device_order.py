@@ -14,14 +14,13 @@ import pytest
 from gpumap_widgets.device_order import (
     DOCUMENTED_VALUES,
     ORDER_RULES,
-    WEIGHTS,
     DeviceOrder,
     device_order,
     pair_certainty,
     pci_order,
     rank,
-    strength,
 )
+from gpumap_widgets.strength import WEIGHTS, strength
 from gpumap_widgets.topology import Gpu, Topology
 from tests.conftest import MIXED, SLICES, UUIDS, equal, predict, split
 
@@ -154,7 +153,18 @@ def test_the_documented_values() -> None:
     assert device_order(topology, "PCI_BUS_ID").places == (0, 1, 2)
 
 
-ODD = ["", "pci_bus_id", "PCI_BUS_ID ", " PCI_BUS_ID", '"PCI_BUS_ID"', "fastest_first", "PCI", "0", "\ud800", "PCI_BUS_ID,"]
+ODD = [
+    "",
+    "pci_bus_id",
+    "PCI_BUS_ID ",
+    " PCI_BUS_ID",
+    '"PCI_BUS_ID"',
+    "fastest_first",
+    "PCI",
+    "0",
+    "\ud800",
+    "PCI_BUS_ID,",
+]
 
 
 @pytest.mark.parametrize("value", ODD, ids=ascii)
@@ -180,7 +190,9 @@ def test_one_gpu_and_none_need_no_order(value: str | None, platform: str) -> Non
 
 def test_one_usable_gpu_among_lost_ones_needs_no_order() -> None:
     topology = machine("Tesla T4,4090,Tesla T4")
-    lost = replace(topology, gpus=tuple(replace(g, problem="lost.") if i != 1 else g for i, g in enumerate(topology.gpus)))
+    lost = replace(
+        topology, gpus=tuple(replace(g, problem="lost.") if i != 1 else g for i, g in enumerate(topology.gpus))
+    )
     assert device_order(lost, None) == DeviceOrder("single", (1,), (CERTAIN,), None)  # type: ignore[arg-type]
 
 
@@ -281,7 +293,10 @@ def test_weights_that_nobody_pinned(first: str, second: str) -> None:
     assert (order.certainty, order.doubt) == (UNKNOWN, "weight-not-pinned")
 
 
-@pytest.mark.xfail(strict=True, reason="RTX 3080 with 10 and with 12 GB have 68 and 70 SMs: nearly a tie, a guess at most; by their one name they are called equal, and the sentence says PCI order while the other order is shown")
+@pytest.mark.xfail(
+    strict=True,
+    reason="RTX 3080 with 10 and with 12 GB have 68 and 70 SMs: nearly a tie, a guess at most; by their one name they are called equal, and the sentence says PCI order while the other order is shown",
+)
 def test_one_name_with_two_sm_counts_is_no_equal_pair() -> None:
     gpus = (Gpu(0, "NVIDIA GeForce RTX 3080", pci_bus_id="01:00.0", memory_mib=10240),)
     gpus += (Gpu(1, "NVIDIA GeForce RTX 3080", pci_bus_id="02:00.0", memory_mib=12288),)
@@ -431,7 +446,16 @@ def test_where_the_sort_of_today_goes_wrong_on_old_drivers() -> None:
 
 
 def test_every_rule_says_where_it_holds_and_what_it_rests_on() -> None:
-    assert set(ORDER_RULES) == {"weights", "promote-one", "pci", "capability", "sm-count", "peak", "bandwidth", "memory"}
+    assert set(ORDER_RULES) == {
+        "weights",
+        "promote-one",
+        "pci",
+        "capability",
+        "sm-count",
+        "peak",
+        "bandwidth",
+        "memory",
+    }
     for name, rule in ORDER_RULES.items():
         assert rule.range, name
         assert rule.evidence, name

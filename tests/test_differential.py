@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from gpumap_widgets.certainty import Basis
+from gpumap_widgets.grammar import RULES, Kind
 from gpumap_widgets.mapping import Process
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
-from gpumap_widgets.visible_devices import RULES, Kind
 from tests import simdriver
 from tests.conftest import SLICES, SOAK, UUIDS, equal, listed, pairs, process, split
 from tests.simdriver import SimGpu, SimMachine, SimMig
@@ -72,12 +72,19 @@ class Generator:
         found: dict[str, None] = {}
         while len(found) < count:
             head = self.random.choice(heads)[: self.random.choice((0, 1, 4, 7, 8))]
-            found[f"GPU-{(head + self.digits(8))[:8]}-{self.digits(4)}-4{self.digits(3)}-8{self.digits(3)}-{self.digits(12)}"] = None
+            found[
+                f"GPU-{(head + self.digits(8))[:8]}-{self.digits(4)}-4{self.digits(3)}-8{self.digits(3)}-{self.digits(12)}"
+            ] = None
         return list(found)
 
     def slices(self) -> tuple[MigInstance, ...]:
-        numbers = self.random.sample([(gi, ci) for gi in range(1, 8) for ci in range(2)], self.random.choice((0, 1, 2, 2, 3, 7)))
-        return tuple(MigInstance(f"MIG-{uuid[4:]}", "1g.5gb", *pair) for uuid, pair in zip(self.uuids(len(numbers)), numbers, strict=True))
+        numbers = self.random.sample(
+            [(gi, ci) for gi in range(1, 8) for ci in range(2)], self.random.choice((0, 1, 2, 2, 3, 7))
+        )
+        return tuple(
+            MigInstance(f"MIG-{uuid[4:]}", "1g.5gb", *pair)
+            for uuid, pair in zip(self.uuids(len(numbers)), numbers, strict=True)
+        )
 
     def machine(self) -> Topology:
         """Up to 24 GPUs; on one in four machines some are in MIG mode, on one in six some are lost."""
@@ -90,7 +97,11 @@ class Generator:
             cut = mig and roll() < 0.5
             bus = f"{place >> 9:08x}:{place >> 1 & 0xFF:02x}:{place & 1:02x}.0"
             problem = "lost." if lost and roll() < 0.2 else None
-            gpus.append(Gpu(i, f"Card {i}", uuid, bus, mig_mode=cut, mig_instances=self.slices() if cut else (), problem=problem))
+            gpus.append(
+                Gpu(
+                    i, f"Card {i}", uuid, bus, mig_mode=cut, mig_instances=self.slices() if cut else (), problem=problem
+                )
+            )
         order = tuple(self.random.sample(range(count), count))
         return Topology(
             tuple(gpus),
@@ -115,17 +126,36 @@ class Generator:
     def uuid(self, topology: Topology) -> str:
         full = self.random.choice(topology.gpus).uuid or ""
         cut = full[: self.random.choice((40, 40, 12, 12, 13, 8, 6, 5))]
-        odd = (full + "x", full + " ", " " + full, full.upper(), full.lower(), full[4:], "GPU-", f"GPU-{self.digits(5)}")
+        odd = (
+            full + "x",
+            full + " ",
+            " " + full,
+            full.upper(),
+            full.lower(),
+            full[4:],
+            "GPU-",
+            f"GPU-{self.digits(5)}",
+        )
         return self.random.choice((cut,) * 12 + (self.random.choice(odd),))
 
     def slice(self, topology: Topology) -> str:
         owner = self.random.choice([gpu for gpu in topology.gpus if gpu.mig_instances] or list(topology.gpus))
         if not owner.mig_instances:
-            return self.random.choice((f"MIG-{self.digits(8)}-0000-4000-8000-{self.digits(12)}", "MIG-", f"MIG-{owner.uuid}/1/0"))
+            return self.random.choice(
+                (f"MIG-{self.digits(8)}-0000-4000-8000-{self.digits(12)}", "MIG-", f"MIG-{owner.uuid}/1/0")
+            )
         one = self.random.choice(owner.mig_instances)
         parent = (owner.uuid or "")[: self.random.choice((40, 12, 6))]
         path = f"MIG-{parent}/{one.gpu_instance_id}/{one.compute_instance_id}"
-        odd = ((one.uuid or "")[:12], (one.uuid or "") + "x", f"{path}x", f"{path}/0", f"MIG-{parent}/9/9", f"MIG-{parent}/1", (one.uuid or "").upper())
+        odd = (
+            (one.uuid or "")[:12],
+            (one.uuid or "") + "x",
+            f"{path}x",
+            f"{path}/0",
+            f"MIG-{parent}/9/9",
+            f"MIG-{parent}/1",
+            (one.uuid or "").upper(),
+        )
         return self.random.choice((one.uuid or "",) * 6 + (path,) * 3 + (self.random.choice(odd),))
 
     def odd(self) -> str:
@@ -135,7 +165,9 @@ class Generator:
     def value(self, topology: Topology) -> str | None:
         """A list of one family mostly, with an odd entry, a foreign one or a repeat here and there."""
         count = len(topology.gpus)
-        kind = self.random.choices(("unset", "empty", "whole", "number", "uuid", "mig", "mixed"), (3, 1, 4, 14, 8, 6, 3))[0]
+        kind = self.random.choices(
+            ("unset", "empty", "whole", "number", "uuid", "mig", "mixed"), (3, 1, 4, 14, 8, 6, 3)
+        )[0]
         if kind in ("unset", "empty"):
             return None if kind == "unset" else ""
         if kind == "whole":
@@ -213,7 +245,9 @@ def unknown_rules(shown: Process) -> set[str]:
 def test_a_known_difference_is_still_there(library: Path, row: Difference) -> None:
     shown = process(row.machine, row.value, "PCI_BUS_ID")
     assert pairs(shown) == row.ours, row.reason
-    assert simdriver.enumerate_devices(library, simulated(row.machine), "PCI_BUS_ID", row.value) == row.theirs, row.reason
+    assert simdriver.enumerate_devices(library, simulated(row.machine), "PCI_BUS_ID", row.value) == row.theirs, (
+        row.reason
+    )
     assert shown.certainty == "unknown", row.reason
     assert row.rule in unknown_rules(shown), row.reason
 
@@ -264,7 +298,9 @@ def test_the_two_readings_agree(library: Path) -> None:
         differing.update(reasons)
     print(dict(certainties), dict(differing), dict(skipped))
     assert sum(certainties.values()) == TRIPLES
-    assert min(certainties["certain"], certainties["likely"], certainties["unknown"]) > TRIPLES // 10, "the generator leans"
+    assert min(certainties["certain"], certainties["likely"], certainties["unknown"]) > TRIPLES // 10, (
+        "the generator leans"
+    )
     assert sum(skipped.values()) < TRIPLES // 10
 
 
@@ -275,7 +311,9 @@ def test_the_generator_reaches_far() -> None:
     for machine, value, _ in triples(7, 6_000):
         shown = process(machine, value, "PCI_BUS_ID")
         reading = shown.reading
-        rules.update({*reading.rules, reading.whole, *(t.rule for t in reading.tokens), *(p.rule for p in reading.picks)})
+        rules.update(
+            {*reading.rules, reading.whole, *(t.rule for t in reading.tokens), *(p.rule for p in reading.picks)}
+        )
         sizes.add(len(machine.gpus))
         lengths[len(shown.devices)] += 1
     never = set(RULES) - set(rules) - {"mig-numbers-not-shown", "mig-driver-unknown", "mig-single"}
@@ -286,7 +324,11 @@ def test_the_generator_reaches_far() -> None:
 
 def test_open_rows_are_skipped_for_a_reason(library: Path) -> None:
     """Each exemption of the comparison is still needed: the engine and the C differ there."""
-    for machine, value in ((split(), UUIDS[0]), (equal(1), f"{UUIDS[0]},GPU-"), (UNCUT, f"{UUIDS[2]},{UUIDS[0]},{UUIDS[0]}")):
+    for machine, value in (
+        (split(), UUIDS[0]),
+        (equal(1), f"{UUIDS[0]},GPU-"),
+        (UNCUT, f"{UUIDS[2]},{UUIDS[0]},{UUIDS[0]}"),
+    ):
         shown = process(machine, value, "PCI_BUS_ID")
         theirs = simdriver.enumerate_devices(library, simulated(machine), "PCI_BUS_ID", value)
         assert open_defect(machine, shown)
@@ -354,7 +396,9 @@ TORCH_KNOWN = [
     TorchDifference("sign", "9,+", 4, [], RAISES, "the same behind one that is out of range, which it looks at later"),
     TorchDifference("foreign digit", "²", 4, [], RAISES, "str.isdigit takes superscripts, int() does not"),
     TorchDifference("foreign digit", "1²", 4, [1], RAISES, "the same in a tail"),
-    TorchDifference("foreign digit", "１", 4, [], [1], "str.isdigit and int() take the digits of any script, C takes ASCII"),
+    TorchDifference(
+        "foreign digit", "１", 4, [], [1], "str.isdigit and int() take the digits of any script, C takes ASCII"
+    ),
     TorchDifference("foreign digit", "1２", 16, [1], [12], "the same in a tail"),
     TorchDifference("repeat behind", "0,9,0", 4, [0], [], "it looks for repeats before it looks at the range"),
     TorchDifference("repeat behind", "0,9,9", 4, [0], [], "the same: not even a device is repeated"),

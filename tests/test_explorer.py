@@ -181,6 +181,18 @@ def test_pasting_previews_and_a_second_paste_fills(explorer: Any) -> None:
     assert "gpumap-note" in view(explorer, "notice")
 
 
+def test_a_press_that_overtakes_its_text(explorer: Any) -> None:
+    picker = explorer._machine
+    picker.text.value = "not a listing"
+    picker.read.click()
+    picker.read.click()  # the text of this press is still under way
+    picker.text.value = SMI_LIST
+    assert len(explorer.scenario.topology.gpus) == 2
+    picker._press = (float("-inf"), False)
+    picker.text.value = SMI_LIST + "GPU 2: NVIDIA T4 (UUID: GPU-66666666-7777-8888-9999-aaaaaaaaaaab)"
+    assert len(explorer.scenario.topology.gpus) == 2  # nobody asked for this one
+
+
 def test_refresh_asks_this_machine_again(explorer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     machines = iter([gm.preset("three"), gm.preset("laptop")])
     monkeypatch.setattr(machine_picker, "this_machine", lambda: next(machines))
@@ -273,7 +285,7 @@ class FakeRun:
 
     def __init__(self, prediction: Any, on_done: Any) -> None:
         self.prediction, self.on_done = prediction, on_done
-        self.elapsed, self.cancelled, self.observation = 0.0, False, None
+        self.elapsed, self.cancelled, self.observation = 1.0, False, None
         self.over = threading.Event()
 
     def start(self) -> FakeRun:
@@ -335,6 +347,16 @@ def test_an_edit_takes_a_run_back(explorer: Any, runs: list[FakeRun]) -> None:
     assert runs[0].cancelled
     assert explorer.comparison is None
     assert "settings changed" in explorer._live.view.value
+
+
+def test_a_press_that_overtakes_its_edit_runs_the_edit(explorer: Any, runs: list[FakeRun]) -> None:
+    explorer._live.start.click()
+    runs[0].elapsed = 0.1
+    widget(explorer, "raw").value = "1"
+    assert [run.cancelled for run in runs] == [True, False]
+    assert runs[1].prediction == explorer.prediction
+    runs[1].finish(seen_on_mixed(explorer.prediction))
+    assert explorer.comparison.verdict == "confirmed"
 
 
 def test_the_last_press_wins(explorer: Any, runs: list[FakeRun]) -> None:

@@ -54,7 +54,9 @@ TUTORIALS = [
 
 
 @pytest.mark.parametrize(("row", "machine", "visible", "order", "expected"), TUTORIALS)
-def test_a_tutorial(row: int, machine: Topology, visible: str | None, order: str | None, expected: tuple[int, ...]) -> None:
+def test_a_tutorial(
+    row: int, machine: Topology, visible: str | None, order: str | None, expected: tuple[int, ...]
+) -> None:
     prediction = predict(machine, visible, order)
     assert prediction.nvml_indices == expected
     assert prediction.error is None
@@ -173,7 +175,12 @@ def test_the_stages_come_in_the_order_of_the_driver() -> None:
 
 def test_what_became_of_each_token() -> None:
     assert verdicts("2,9,1") == [("2", "kept", 2), ("9", "stop", None), ("1", "ignored", None)]
-    assert verdicts("3,1,1,0") == [("3", "lost", None), ("1", "lost", None), ("1", "empties", None), ("0", "ignored", None)]
+    assert verdicts("3,1,1,0") == [
+        ("3", "lost", None),
+        ("1", "lost", None),
+        ("1", "empties", None),
+        ("0", "ignored", None),
+    ]
     uuids = [gpu.uuid or "" for gpu in EIGHT.gpus]
     assert verdicts(f"{uuids[4]},2") == [(uuids[4], "kept-uuid", 4), ("2", "stop", None)]
     assert verdicts(f"{uuids[4]},{uuids[4]}") == [(uuids[4], "lost-uuid", None), (uuids[4], "empties", None)]
@@ -209,7 +216,9 @@ def test_an_odd_spelling_is_explained_where_it_stands() -> None:
     said = [str(step) for step in predict(EIGHT, "1gpu,010", PCI).steps if step.stage == "list"]
     assert "letters" in said[0]
     assert "base" in said[1]
-    assert "(" not in next(str(step) for step in predict(EIGHT, "3", PCI).steps if step.stage == "list").split("place")[1]
+    assert (
+        "(" not in next(str(step) for step in predict(EIGHT, "3", PCI).steps if step.stage == "list").split("place")[1]
+    )
 
 
 def test_steps_and_findings_are_made_when_asked_for() -> None:
@@ -287,7 +296,9 @@ def test_a_clean_scenario_has_nothing_to_remark(visible: str | None) -> None:
 
 
 def test_a_layer_of_an_unknown_kind_is_an_error_not_an_exception() -> None:
-    scenario = Scenario(MIXED, (Layer("environment", {"set": {"CUDA_VISIBLE_DEVICES": "0"}}), Layer("teleport", {"to": 1})))
+    scenario = Scenario(
+        MIXED, (Layer("environment", {"set": {"CUDA_VISIBLE_DEVICES": "0"}}), Layer("teleport", {"to": 1}))
+    )
     prediction = resolve(scenario)
     assert prediction.error is not None
     assert "teleport" in prediction.error
@@ -300,7 +311,11 @@ def test_a_layer_of_an_unknown_kind_is_an_error_not_an_exception() -> None:
     assert toggle(prediction, 0) is None
 
 
-@pytest.mark.xfail(strict=True, raises=pickle.PicklingError, reason="Prediction's default for _explain and _diagnose is a lambda, which cannot be pickled")
+@pytest.mark.xfail(
+    strict=True,
+    raises=pickle.PicklingError,
+    reason="Prediction's default for _explain and _diagnose is a lambda, which cannot be pickled",
+)
 def test_a_prediction_with_an_error_can_be_pickled() -> None:
     prediction = resolve(Scenario(MIXED, (Layer("teleport"),)))
     assert pickle.loads(pickle.dumps(prediction)) == prediction
@@ -379,7 +394,11 @@ def test_later_layers_win() -> None:
 
 
 @pytest.mark.parametrize("options", [{"set": {"CUDA_VISIBLE_DEVICES": 5}}, {"set": 5}, {"set": None}, {"set": [1]}])
-@pytest.mark.xfail(strict=True, raises=(AttributeError, TypeError, ValueError), reason="layers/base.py: a layer must not raise on odd options; resolve never raises on odd values")
+@pytest.mark.xfail(
+    strict=True,
+    raises=(AttributeError, TypeError, ValueError),
+    reason="layers/base.py: a layer must not raise on odd options; resolve never raises on odd values",
+)
 def test_odd_options_of_a_layer_do_not_raise(options: dict) -> None:
     assert resolve(Scenario(EIGHT, (Layer("environment", options),))).steps
 
@@ -448,7 +467,10 @@ def test_two_clicks_give_the_same_map_again() -> None:
         pytest.param(split(), "", 0, id="a whole GPU in MIG mode is no entry"),
     ],
 )  # fmt: skip
-@pytest.mark.xfail(strict=True, reason="the click shows or hides something else than what was clicked, where editing.py promises None or just that")
+@pytest.mark.xfail(
+    strict=True,
+    reason="the click shows or hides something else than what was clicked, where editing.py promises None or just that",
+)
 def test_a_click_changes_just_what_was_clicked_or_nothing(machine: Topology, visible: str, position: int) -> None:
     before = predict(machine, visible, PCI)
     value = toggle(before, position)
@@ -458,7 +480,16 @@ def test_a_click_changes_just_what_was_clicked_or_nothing(machine: Topology, vis
 
 # ---- text from outside ----
 
-HOSTILE = ["<script>alert(1)</script>", "\x1b[2J\x1b[31m", "a\nb\r\tc", "\u202egnp.exe", "{index} %s {0}", "x" * 5000, "&amp;", '" onload="x']
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\x1b[2J\x1b[31m",
+    "a\nb\r\tc",
+    "\u202egnp.exe",
+    "{index} %s {0}",
+    "x" * 5000,
+    "&amp;",
+    '" onload="x',
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)

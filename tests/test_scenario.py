@@ -175,7 +175,12 @@ def test_a_variable_that_is_none_or_absent_is_unset_and_an_empty_one_is_set() ->
 def test_a_whole_environment_may_be_given() -> None:
     env = {"PATH": "/bin", "HOME": "/", "CUDA_VISIBLE_DEVICES": "0", "SLURM_JOB_ID": "7", "RANK": "1", "TERM": "dumb"}
     assert set(Scenario.from_env(MIXED, env).environment) == {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "RANK"}
-    assert [is_relevant(name) for name in ("CUDA_HOME", "LOCAL_RANK", "LANG", "cuda_visible_devices")] == [True, True, False, False]
+    assert [is_relevant(name) for name in ("CUDA_HOME", "LOCAL_RANK", "LANG", "cuda_visible_devices")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("value", [0, 1.5, True, ["0"], b"0"])
@@ -248,7 +253,12 @@ MACHINES = [
     equal(9),
     Topology.of("what", platform="wsl"),
     replace(
-        MIXED, default_order=(3, 1, 0, 2), default_order_measured=True, simulated=True, notes=("a note", "é\n\ud83d\udd25"), source=""
+        MIXED,
+        default_order=(3, 1, 0, 2),
+        default_order_measured=True,
+        simulated=True,
+        notes=("a note", "é\n\ud83d\udd25"),
+        source="",
     ),
     Topology((Gpu(7, None, None, None, 0, (0, 0), 0, 0, 0, mig_mode=False, problem="lost."),)),
     Topology((Gpu(mig_instances=(MigInstance(None, "1g", 0, 0, 0, 3), MigInstance())),)),
@@ -256,7 +266,9 @@ MACHINES = [
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.source or "many fields")
-@pytest.mark.parametrize("env", [{}, ENV, {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "\x00\udc80\n\"'\\１"}], ids=ascii)
+@pytest.mark.parametrize(
+    "env", [{}, ENV, {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "\x00\udc80\n\"'\\１"}], ids=ascii
+)
 def test_there_and_back(machine: Topology, env: dict[str, str]) -> None:
     scenario = Scenario.from_env(machine, env)
     text = scenario.to_json()
@@ -301,7 +313,20 @@ def damaged(path: tuple[Any, ...], value: Any) -> str:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "null", "5", "[]", '"x"', "{}", '{"gpumap_scenario": 2}', '{"gpumap_scenario": 1}', "[" * 100_000, "\x00", "NaN"],
+    [
+        "",
+        "{",
+        "null",
+        "5",
+        "[]",
+        '"x"',
+        "{}",
+        '{"gpumap_scenario": 2}',
+        '{"gpumap_scenario": 1}',
+        "[" * 100_000,
+        "\x00",
+        "NaN",
+    ],
     ids=lambda text: text[:20] or "empty",
 )
 def test_other_texts_are_refused(text: str) -> None:
@@ -359,7 +384,10 @@ def test_damaged_scenarios_are_refused(path: tuple[Any, ...], value: Any) -> Non
         (("layers", 0, "options", "set", "CUDA_DEVICE_ORDER"), [1]),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="from_json takes it, although it promises UnreadableScenario for anything that to_json did not write; using it raises something else")
+@pytest.mark.xfail(
+    strict=True,
+    reason="from_json takes it, although it promises UnreadableScenario for anything that to_json did not write; using it raises something else",
+)
 def test_what_is_read_can_be_used(path: tuple[Any, ...], value: Any) -> None:
     text = damaged(path, value)
     if path[:1] == ("topology",):

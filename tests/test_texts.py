@@ -19,14 +19,15 @@ from gpumap_widgets.catalog import models
 from gpumap_widgets.certainty import Certainty
 from gpumap_widgets.diagnosis import RULES as FINDING_RULES
 from gpumap_widgets.explanation import _ORDER_SOURCES
+from gpumap_widgets.grammar import RULES
 from gpumap_widgets.mapping import Message, Prediction
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
 from gpumap_widgets.texts import LANGUAGES, say, sentences
+from gpumap_widgets.texts.en import engine, findings
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
 from gpumap_widgets.views.graph import graph
 from gpumap_widgets.views.html import findings_html, prediction_html, steps_html, tokens_html, topology_html
-from gpumap_widgets.visible_devices import RULES
 from tests import test_device_order, test_visible_devices
 from tests.conftest import MIXED, equal, predict, split
 
@@ -71,7 +72,11 @@ def patterns(node: ast.expr | None, local: dict[str, list[ast.expr]], depth: int
     if isinstance(node, ast.JoinedStr):
         heads = [""]
         for part in node.values:
-            inner = patterns(part.value, local, depth) if isinstance(part, ast.FormattedValue) else patterns(part, local, depth)
+            inner = (
+                patterns(part.value, local, depth)
+                if isinstance(part, ast.FormattedValue)
+                else patterns(part, local, depth)
+            )
             heads = [head + tail for head in heads for tail in inner or [".+"]]
         return heads
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -97,7 +102,9 @@ def _functions(tree: ast.Module) -> Iterator[ast.AST]:
     inside = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     nested = {id(inner) for outer in inside for inner in ast.walk(outer) if inner is not outer}
     yield from (function for function in inside if id(function) not in nested)
-    yield ast.Module([n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)], [])
+    yield ast.Module(
+        [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)], []
+    )
 
 
 @cache
@@ -143,7 +150,9 @@ def constants() -> frozenset[str]:
         nodes = list(ast.walk(tree))
         aside = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         aside |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
-        found |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in aside}
+        found |= {
+            n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in aside
+        }
     return frozenset(found)
 
 
@@ -169,20 +178,25 @@ def test_every_key_that_is_named_has_a_sentence() -> None:
     assert wrong == []
 
 
-NO_KEYS = {"memory.total", "memory.used", "memory.free", "sources.pasted", "order.places"}
-"""Texts that look like keys: fields of nvidia-smi, names of modules."""
+NO_KEYS = {"memory.total", "memory.used", "memory.free"}
+"""Texts that look like keys: fields of nvidia-smi."""
 DEAD = {"ui.graph", "column.token", "column.capability", "graph.order-sub", "graph.place-plain"}
 """Sentences that nothing says any more."""
 
 
 def test_every_text_that_looks_like_a_key_has_a_sentence() -> None:
     like_a_key = re.compile(rf"({'|'.join(sorted(FAMILIES))})\.[a-z][a-z0-9 _-]*")
-    wrong = {text for text in constants() if like_a_key.fullmatch(text) and text not in SENTENCES and not text.endswith(".py")}
-    assert wrong - NO_KEYS == set()
+    wrong = {text for text in constants() if like_a_key.fullmatch(text) and text not in SENTENCES}
+    assert {text for text in wrong - NO_KEYS if not text.endswith((".py", ".dll", ".so", ".csv"))} == set()
 
 
 def test_every_sentence_is_named_somewhere() -> None:
     named = set(constants()) | {key for use in uses() for pattern in use.patterns for key in matching(pattern)}
+    for tree in trees().values():  # an f-string that begins like a key may be handed on before it is said
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
+                head = str(node.values[0].value).partition(".")
+                named |= {key for p in patterns(node, {}) if head[1] and head[0] in FAMILIES for key in matching(p)}
     assert set(SENTENCES) - named - DEAD == set()
 
 
@@ -207,7 +221,7 @@ def test_no_field_is_given_for_nothing() -> None:
     wrong = []
     for use in uses():
         wanted = {name for pattern in use.patterns for key in matching(pattern) for name in fields_of(SENTENCES[key])}
-        if use.patterns and use.fields - wanted:
+        if use.sure and use.patterns and use.fields - wanted:
             wrong.append((use.where, use.fields - wanted))
     assert wrong == []
 
@@ -318,13 +332,8 @@ def _say_all(predictions: Iterable[Prediction]) -> Iterator[str]:
         yield repr(graph(prediction))
 
 
-SAID_ELSEWHERE = {
-    # by a comparison or the explorer
-    *("column.verdict", "column.foretold", "column.seen", "caption.comparison", "cell.more"),
-    *("graph.agrees", "graph.differs", "graph.not-checked", "graph.no-device"),
-    *("verdict.confirmed", "verdict.refuted", "verdict.not checked", "verdict.simulated", "evidence.env", "evidence.env-none"),
-    *("severity.info", "column.rank"),
-}
+SAID_ELSEWHERE = {"graph.agrees", "graph.differs", "graph.not-checked", "graph.no-device"}
+"""By a comparison."""
 PLAIN = {"integer", "uuid", "unset", "empty-value", "mig-single", "mig-one-of-each"}
 """Rules that nobody needs to hear of beside a token; `step.list.*` says the last four."""
 
@@ -333,11 +342,11 @@ def test_the_engine_can_say_everything_it_has_to_say(recorder: Recorder) -> None
     for text in _say_all(corpus()):
         assert "{" not in text.replace("{0}", "") or "<style>" in text or "GraphSpec" in text, text
     wanted = {
-        key
-        for key in SENTENCES
-        if key.partition(".")[0] not in ("live", "compare", "ui", "source", "nvml") and key not in SAID_ELSEWHERE | DEAD
+        *engine.SENTENCES,
+        *findings.SENTENCES,
+        *(key for key in SENTENCES if key.startswith(("sentence.", "graph."))),
     }
-    assert wanted - recorder.said - {f"rule.{rule}" for rule in PLAIN} == set()
+    assert wanted - recorder.said - SAID_ELSEWHERE - DEAD - {f"rule.{rule}" for rule in PLAIN} == set()
 
 
 # ---- the sentences themselves ----
@@ -350,7 +359,7 @@ def test_a_language_is_whole(lang: str) -> None:
         assert fields_of(text) == fields_of(SENTENCES[key]), key
         assert all(name.isidentifier() for name in fields_of(text)), key
         assert text, key
-        assert "  " not in text, key
+        assert "  " not in text.strip(), key
         assert "\t" not in text, key
 
 
@@ -371,9 +380,13 @@ def test_what_is_not_there_raises(key: str, lang: str) -> None:
 
 def test_no_prose_outside_the_texts() -> None:
     """Reasons and messages of the engine live in the texts; a sentence in the code would escape translation."""
-    engine = ("resolver.py", "explanation.py", "diagnosis.py", "editing.py", "layers/environment.py", "views/rows.py")
+    silent = ("resolver.py", "explanation.py", "diagnosis.py", "editing.py", "layers/environment.py", "views/rows.py")
     prose = re.compile(r"[A-Z][a-z]+ [a-z]+ [a-z]+ .*[.!]")
-    for where in engine:
+    for where in silent:
         docs = {id(n.value) for n in ast.walk(trees()[where]) if isinstance(n, ast.Expr)}
-        found = [n.value for n in ast.walk(trees()[where]) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docs]
+        found = [
+            n.value
+            for n in ast.walk(trees()[where])
+            if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docs
+        ]
         assert [text for text in found if prose.fullmatch(text)] == [], where

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from gpumap_widgets.certainty import Basis
+from gpumap_widgets.grammar import RULES, Kind, tokenise, weakest
 from gpumap_widgets.identity import PrefixIndex
 from gpumap_widgets.mapping import Process
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
-from gpumap_widgets.visible_devices import RULES, Candidates, Kind, Reading, read, tokenise, weakest
+from gpumap_widgets.visible_devices import Candidates, Reading, read
 from tests.conftest import SLICES, UUIDS, equal, listed, pairs, predict, process, split
 
 # Where an answer comes from, and with that how much may be claimed.
@@ -68,15 +69,27 @@ def machine(name: str) -> Topology:
         "shared": lambda: _cut(*(replace(m, uuid=u) for m, u in zip(shared, SLICES, strict=True)), driver=version),
         "unnumbered": lambda: _cut(*(MigInstance(u, "3g.40gb") for u in SLICES), driver=version),
         "uncut": lambda: _cut(driver=version),
-        "uncut last": lambda: replace(_cut(driver=version), gpus=(
-            replace(_cut().gpus[1], nvml_index=0, pci_bus_id="01:00.0"), replace(_cut().gpus[0], nvml_index=1),
-        )),
-        "uncut twin": lambda: replace(machine("uncut first @" + driver), gpus=(
-            _cut().gpus[0], replace(machine("uncut first @" + driver).gpus[1], uuid=UUIDS[1]),
-        )),
-        "uncut first": lambda: replace(_cut(driver=version), gpus=(
-            _cut().gpus[0], replace(_cut().gpus[1], mig_mode=True, mig_instances=(MigInstance(SLICES[0], "7g.80gb", 0, 0),)),
-        )),
+        "uncut last": lambda: replace(
+            _cut(driver=version),
+            gpus=(
+                replace(_cut().gpus[1], nvml_index=0, pci_bus_id="01:00.0"),
+                replace(_cut().gpus[0], nvml_index=1),
+            ),
+        ),
+        "uncut twin": lambda: replace(
+            machine("uncut first @" + driver),
+            gpus=(
+                _cut().gpus[0],
+                replace(machine("uncut first @" + driver).gpus[1], uuid=UUIDS[1]),
+            ),
+        ),
+        "uncut first": lambda: replace(
+            _cut(driver=version),
+            gpus=(
+                _cut().gpus[0],
+                replace(_cut().gpus[1], mig_mode=True, mig_instances=(MigInstance(SLICES[0], "7g.80gb", 0, 0),)),
+            ),
+        ),
     }[kind]()
 
 
@@ -344,8 +357,12 @@ OPEN_ROWS = [
         id="a repeat of a MIG-mode GPU without instances",
     ),
     pytest.param(
-        Row("1", "uncut first @old", [(1, 0)], UNKNOWN, None, "whether the GPU before it keeps its number: nobody knows"),
-        marks=wrong("a whole GPU behind one without instances is unknown, a MIG one before driver 570 is called certain"),
+        Row(
+            "1", "uncut first @old", [(1, 0)], UNKNOWN, None, "whether the GPU before it keeps its number: nobody knows"
+        ),
+        marks=wrong(
+            "a whole GPU behind one without instances is unknown, a MIG one before driver 570 is called certain"
+        ),
         id="the number of a MIG GPU behind one without instances",
     ),
     pytest.param(
@@ -354,7 +371,14 @@ OPEN_ROWS = [
         id="a beginning shared with a MIG-mode GPU without instances",
     ),
     pytest.param(
-        Row("MIG-GPU-3f8/0/0", "uncut twin @old", [], UNKNOWN, 0, "whether a GPU that CUDA cannot use makes it ambiguous"),
+        Row(
+            "MIG-GPU-3f8/0/0",
+            "uncut twin @old",
+            [],
+            UNKNOWN,
+            0,
+            "whether a GPU that CUDA cannot use makes it ambiguous",
+        ),
         marks=wrong("the same for the GPU of a MIG path"),
         id="a MIG path whose GPU begins like one without instances",
     ),
@@ -456,7 +480,10 @@ def test_a_pick_is_no_surer_than_its_spelling_and_no_less_sure_than_it_must_be()
         pytest.param("1,0x1", id="zero, or one again"),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="an entry that is unknown may be a repeat that empties the list; the edges before it are still called certain")
+@pytest.mark.xfail(
+    strict=True,
+    reason="an entry that is unknown may be a repeat that empties the list; the edges before it are still called certain",
+)
 def test_an_edge_before_an_entry_that_may_be_its_repeat_is_not_certain(value: str) -> None:
     shown = process(equal(12), value, "PCI_BUS_ID")
     assert shown.devices, "as it is read today"
@@ -552,13 +579,17 @@ def test_devices_without_uuids_are_found_by_number_only() -> None:
 
 
 @pytest.mark.parametrize("value", [UUIDS[1], "GPU-3f8b", f"{UUIDS[0]},{UUIDS[1]}"])
-@pytest.mark.xfail(strict=True, reason="a description without UUIDs cannot tell that no GPU has this one, yet it is called likely")
+@pytest.mark.xfail(
+    strict=True, reason="a description without UUIDs cannot tell that no GPU has this one, yet it is called likely"
+)
 def test_a_uuid_on_a_machine_that_shows_none_is_unknown(value: str) -> None:
     shown = predict(Topology.of("Tesla T4", "RTX 4090"), value, "PCI_BUS_ID")
     assert shown.certainty == UNKNOWN
 
 
-@pytest.mark.xfail(strict=True, reason="where a GPU shows no UUID, a short prefix may be ambiguous; it is called likely or certain")
+@pytest.mark.xfail(
+    strict=True, reason="where a GPU shows no UUID, a short prefix may be ambiguous; it is called likely or certain"
+)
 def test_a_prefix_is_unknown_where_another_gpu_shows_no_uuid() -> None:
     full = equal(3)
     topology = replace(full, gpus=(*full.gpus[:2], replace(full.gpus[2], uuid=None)))
@@ -572,17 +603,26 @@ def one_lost() -> Topology:
 
 
 @pytest.mark.parametrize("value", ["0", "2", "1,0"])
-@pytest.mark.xfail(strict=True, reason="whether a lost GPU keeps its number is not known (enumeration facts 5 and 15), yet it is called certain")
+@pytest.mark.xfail(
+    strict=True,
+    reason="whether a lost GPU keeps its number is not known (enumeration facts 5 and 15), yet it is called certain",
+)
 def test_numbers_beside_a_lost_gpu_are_unknown(value: str) -> None:
     assert predict(one_lost(), value, "PCI_BUS_ID").certainty == UNKNOWN
 
 
-@pytest.mark.xfail(strict=True, reason="beside a lost GPU some users saw the others work and some saw nothing work (enumeration facts 5)")
+@pytest.mark.xfail(
+    strict=True,
+    reason="beside a lost GPU some users saw the others work and some saw nothing work (enumeration facts 5)",
+)
 def test_what_is_left_beside_a_lost_gpu_is_not_certain() -> None:
     assert predict(one_lost(), None, "PCI_BUS_ID").certainty != CERTAIN
 
 
-@pytest.mark.xfail(strict=True, reason="before 570 a MIG device stands alone in a process (MIG guide), yet the whole GPU is listed beside it")
+@pytest.mark.xfail(
+    strict=True,
+    reason="before 570 a MIG device stands alone in a process (MIG guide), yet the whole GPU is listed beside it",
+)
 @pytest.mark.parametrize("value", ["0,1", "1,0"])
 def test_before_570_no_whole_gpu_stands_beside_a_mig_device(value: str) -> None:
     assert pairs(process(split("565.77"), value, "PCI_BUS_ID")) == [FIRST]

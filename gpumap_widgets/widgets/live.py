@@ -17,6 +17,8 @@ from .store import State
 
 _TICK = 0.2
 """Seconds between two looks at a run: the elapsed time that is shown."""
+_OVERTAKEN = 0.3
+"""Seconds within which an edit that comes behind a press belongs to it: the front end sends the two on separate ways."""
 _GOING = 10.0
 """Seconds that a killed process may take to go when the explorer closes."""
 
@@ -124,7 +126,11 @@ class LivePanel:
         """Show the verdict of a state; an edit under way of a run stops the run, since it answers another question."""
         with self._lock:
             changed = self._asked is not None and self._asked.scenario != state.scenario
-            running = self._run is not None
+            run = self._run
+            running = run is not None
+        if changed and run is not None and run.elapsed < _OVERTAKEN:
+            self._begin()
+            return
         if changed:
             self._take_back(say("ui.live-changed"))
         elif running:

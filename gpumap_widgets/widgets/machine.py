@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..views import html
 from .store import State
 
 THIS, GIVEN, PASTED = "this", "given", "pasted"
+_OVERTAKEN = 2.0
+"""Seconds within which a text that comes behind a press belongs to it: the front end sends the two on separate ways."""
 
 
 class MachinePicker:
@@ -25,6 +28,9 @@ class MachinePicker:
 
     def __init__(self, current: Callable[[], State], change: Callable[[State], None]) -> None:
         self._current, self._change = current, change
+        self._press = (float("-inf"), False)
+        """When a button was pressed with nothing new to read, and whether it was the one that adds."""
+        self._last_read = ""
         self._own: dict[str, Topology] = {}
         """Machines that are no preset, by their key in the list: kept, so that one can come back to them."""
         self.choice = w.Dropdown(
@@ -55,8 +61,9 @@ class MachinePicker:
             widget.add_class(f"gpumap-{css}")
         self.toggle.observe(self._toggled, "value")
         self.refresh.on_click(lambda _: self._change(self.chosen(self._current(), THIS)))
-        self.read.on_click(lambda _: self._read(add=False))
-        self.add.on_click(lambda _: self._read(add=True))
+        self.read.on_click(lambda _: self._pressed(add=False))
+        self.add.on_click(lambda _: self._pressed(add=True))
+        self.text.observe(self._arrived, "value")
 
     def chosen(self, state: State, key: str) -> State:
         """The state after a machine was chosen from the list; a machine that cannot be had leaves all as it is."""
@@ -82,11 +89,22 @@ class MachinePicker:
     def _toggled(self, change: Any) -> None:
         self.box.layout.display = "" if change.new else "none"
 
+    def _pressed(self, *, add: bool) -> None:
+        """Read; a press can overtake the text that it is about, then the text is read when it arrives."""
+        new = self.text.value != self._last_read
+        self._press = (float("-inf") if new else time.monotonic(), add)
+        self._read(add=add)
+
+    def _arrived(self, _: Any) -> None:
+        pressed, add = self._press
+        if time.monotonic() - pressed < _OVERTAKEN:
+            self._read(add=add)
+
     def _read(self, *, add: bool) -> None:
         """Read the text: as a machine of its own, or to fill what is not known of the one that is shown."""
-        state = self._current()
+        state, self._last_read = self._current(), self.text.value
         try:
-            reading = read(self.text.value)
+            reading = read(self._last_read)
             machine = merge(state.scenario.topology, reading.topology) if add else reading.topology
         except GpumapError as exc:
             self.preview.value = ""

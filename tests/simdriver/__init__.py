@@ -30,6 +30,7 @@ __all__ = [
     "MIG_A100",
     "MIXED",
     "SimGpu",
+    "SimLink",
     "SimMachine",
     "SimMig",
     "SimProcess",
@@ -40,11 +41,14 @@ __all__ = [
     "find_cuda_include",
 ]
 
-Fault = Literal["lost", "no_permission", "unknown"]
+Fault = Literal["lost", "no_permission", "unknown", "operating_system", "reset", "lost_late"]
+"""What NVML answers for a GPU; ``lost_late``: the handle is given, and every call with it says that the GPU is lost."""
+Level = Literal["PSB", "PIX", "PXB", "PHB", "NODE", "SYS"]
 
 _HERE = Path(__file__).resolve().parent
 _LIBRARIES = {"nvml.c": "libnvidia-ml.so.1", "cuda.c": "libcuda.so.1"}
 _SHIM = {"cudart.c": "libgpumap-sim-cudart.so"}
+_LEVELS = {"PSB": 0, "PIX": 10, "PXB": 20, "PHB": 30, "NODE": 40, "SYS": 50}  # nvmlGpuTopologyLevel_t
 _SM_PER_MIG_SLICE = 14  # of an A100
 
 
@@ -54,7 +58,7 @@ class SimdriverUnavailable(Exception):
 
 @dataclass(frozen=True)
 class SimMig:
-    """One compute instance; its place in :attr:`SimGpu.mig` is its NVML index under the GPU."""
+    """One compute instance; its NVML index under the GPU is its place in :attr:`SimGpu.mig` unless it says another."""
 
     uuid: str
     profile: str = "1g.5gb"
@@ -62,6 +66,7 @@ class SimMig:
     compute_instance_id: int = 0
     memory_mib: int = 4864
     sm_count: int | None = None
+    mig_index: int | None = None
 
     def _lines(self) -> list[str]:
         slices = re.match(r"(\d+)[cg]", self.profile)
@@ -73,6 +78,7 @@ class SimMig:
             f"ci {self.compute_instance_id}",
             f"mig_memory_mib {self.memory_mib}",
             f"mig_sm {derived if self.sm_count is None else self.sm_count}",
+            *([] if self.mig_index is None else [f"mig_index {self.mig_index}"]),
         ]
 
 
@@ -92,6 +98,7 @@ class SimGpu:
     fault: Fault | None = None
     mig_mode: bool = False
     mig: tuple[SimMig, ...] = ()
+    nvswitch_links: int = 0
 
     def _lines(self) -> list[str]:
         if self.mig and not self.mig_mode:
@@ -106,6 +113,7 @@ class SimGpu:
             f"memory_mib {self.memory_mib}",
             f"clock_mhz {self.clock_mhz}",
             f"mig_mode {int(self.mig_mode)}",
+            f"nvswitch {self.nvswitch_links}",
         ]
         optional = {"minor": self.minor_number, "numa": self.numa_node, "fault": self.fault}
         lines += [f"{key} {value}" for key, value in optional.items() if value is not None]
@@ -120,8 +128,18 @@ class SimProcess:
 
     gpu: int  # position
     pid: int
-    memory_mib: int = 0
-    mig: int | None = None  # index of the instance under the GPU
+    memory_mib: int | None = 0  # None: NVML does not tell
+    mig: int | None = None  # place of the instance under the GPU
+
+
+@dataclass(frozen=True)
+class SimLink:
+    """How two GPUs are linked; NVML tells nothing of pairs without one."""
+
+    a: int  # positions
+    b: int
+    level: Level = "SYS"
+    nvlinks: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,6 +159,8 @@ class SimMachine:
     cuinit_hang: bool = False
     nvml_code: int = 0
     processes: tuple[SimProcess, ...] = ()
+    links: tuple[SimLink, ...] = ()
+    shutdown_code: int = 0  # of nvmlShutdown, which shuts down all the same
 
     def text(self) -> str:
         """The machine file, as ``machine.h`` describes it."""
@@ -151,6 +171,7 @@ class SimMachine:
             f"cuinit_delay_ms {self.cuinit_delay_ms}",
             f"cuinit_hang {int(self.cuinit_hang)}",
             f"nvml_code {self.nvml_code}",
+            f"shutdown_code {self.shutdown_code}",
         ]
         if self.default_order is not None and self.gpus:
             lines.append("default_order " + " ".join(map(str, self.default_order)))
@@ -158,7 +179,9 @@ class SimMachine:
             lines += gpu._lines()
         for process in self.processes:
             instance = -1 if process.mig is None else process.mig
-            lines.append(f"process {process.gpu} {instance} {process.pid} {process.memory_mib}")
+            memory = -1 if process.memory_mib is None else process.memory_mib
+            lines.append(f"process {process.gpu} {instance} {process.pid} {memory}")
+        lines += [f"link {link.a} {link.b} {_LEVELS[link.level]} {link.nvlinks}" for link in self.links]
         return "\n".join(lines) + "\n"
 
 

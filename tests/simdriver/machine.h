@@ -7,14 +7,17 @@
  *
  *     driver 535.104.05        cuda 12020             default_order 1 0 2 3
  *     cuinit_code 0            cuinit_delay_ms 0      cuinit_hang 0           nvml_code 0
+ *     shutdown_code 0
  *     gpu
  *       name Tesla T4          uuid GPU-...           pci 00000000:5E:00.0    cc 7.5
  *       sm 40                  clock_mhz 1590         memory_mib 15360        minor 0
- *       numa 0                 mig_mode 0             fault lost | no_permission | unknown
+ *       numa 0                 mig_mode 0             nvswitch 0 (NVLinks to a switch)
+ *       fault lost | no_permission | unknown | operating_system | reset | lost_late
  *     mig MIG-...
  *       profile 3g.20gb        gi 1                   ci 0
- *       mig_memory_mib 19968   mig_sm 42
- *     process GPU MIG PID MIB  (MIG is -1 for a process on the whole GPU)
+ *       mig_memory_mib 19968   mig_sm 42              mig_index 0 (-1: its place under the GPU)
+ *     process GPU MIG PID MIB  (MIG is -1 for a process on the whole GPU, MIB is -1 where NVML does not tell)
+ *     link GPU GPU LEVEL NVLINKS  (LEVEL: a value of nvmlGpuTopologyLevel_t)
  *
  * (one key a line; they share lines here to save space.) An unknown key or a bad number makes the whole
  * text malformed: a typing error in a test must not become a different machine.
@@ -37,11 +40,19 @@
     EXPORT extern const char gpumap_simulated_driver[];                 \
     const char gpumap_simulated_driver[] = "simulated";
 
-enum fault { FAULT_NONE, FAULT_LOST, FAULT_NO_PERMISSION, FAULT_UNKNOWN };
+enum fault {
+    FAULT_NONE,
+    FAULT_LOST,
+    FAULT_NO_PERMISSION,
+    FAULT_UNKNOWN,
+    FAULT_OPERATING_SYSTEM,
+    FAULT_RESET,
+    FAULT_LOST_LATE, /* NVML gives the handle; every call with it says that the GPU is lost */
+};
 
 struct mig {
     const char *uuid, *profile;
-    int gi, ci, sm;
+    int gi, ci, sm, index; /* index: -1 = the place under its GPU */
     long long memory_mib;
 };
 
@@ -51,7 +62,7 @@ struct gpu {
     int cc_major, cc_minor, sm, clock_mhz, minor, numa; /* minor and numa: -1 = not given */
     long long memory_mib;
     enum fault fault;
-    int mig_mode;
+    int mig_mode, nvswitch;
     int mig_first, mig_count; /* a range of machine.migs */
 };
 
@@ -61,15 +72,21 @@ struct process {
     long long memory_mib;
 };
 
+struct link {
+    int gpus[2];
+    int level, nvlinks;
+};
+
 struct machine {
     char *text; /* the strings of all records point in here */
     const char *driver;
-    int cuda, cuinit_code, cuinit_delay_ms, cuinit_hang, nvml_code;
+    int cuda, cuinit_code, cuinit_delay_ms, cuinit_hang, nvml_code, shutdown_code;
     struct gpu *gpus;
     struct mig *migs;
     struct process *processes;
+    struct link *links;
     int *default_order; /* NULL: PCI order */
-    int gpu_count, mig_count, process_count, order_count;
+    int gpu_count, mig_count, process_count, link_count, order_count;
 };
 
 static void machine_free(struct machine *m)
@@ -78,6 +95,7 @@ static void machine_free(struct machine *m)
     free(m->gpus);
     free(m->migs);
     free(m->processes);
+    free(m->links);
     free(m->default_order);
     memset(m, 0, sizeof *m);
 }
@@ -163,6 +181,7 @@ static int machine_line(struct machine *m, const char *key, char *value)
     KEY("cuinit_delay_ms") return machine_int(value, 0, &m->cuinit_delay_ms);
     KEY("cuinit_hang") return machine_int(value, 0, &m->cuinit_hang);
     KEY("nvml_code") return machine_int(value, 0, &m->nvml_code);
+    KEY("shutdown_code") return machine_int(value, 0, &m->shutdown_code);
     KEY("default_order") {
         char *rest = NULL;
         for (char *word = strtok_r(value, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
@@ -176,6 +195,12 @@ static int machine_line(struct machine *m, const char *key, char *value)
         int used = -1;
         struct process *p = machine_append(&m->processes, &m->process_count, sizeof *p);
         return p && sscanf(value, "%d %d %u %lld%n", &p->gpu, &p->mig, &p->pid, &p->memory_mib, &used) == 4 &&
+               value[used] == '\0';
+    }
+    KEY("link") {
+        int used = -1;
+        struct link *l = machine_append(&m->links, &m->link_count, sizeof *l);
+        return l && sscanf(value, "%d %d %d %d%n", &l->gpus[0], &l->gpus[1], &l->level, &l->nvlinks, &used) == 4 &&
                value[used] == '\0';
     }
     if (!gpu)
@@ -193,11 +218,15 @@ static int machine_line(struct machine *m, const char *key, char *value)
     KEY("minor") return machine_int(value, 0, &gpu->minor);
     KEY("numa") return machine_int(value, 0, &gpu->numa);
     KEY("mig_mode") return machine_int(value, 0, &gpu->mig_mode);
+    KEY("nvswitch") return machine_int(value, 0, &gpu->nvswitch);
     KEY("fault") {
-        gpu->fault = strcmp(value, "lost") == 0            ? FAULT_LOST
-                     : strcmp(value, "no_permission") == 0 ? FAULT_NO_PERMISSION
-                     : strcmp(value, "unknown") == 0       ? FAULT_UNKNOWN
-                                                           : FAULT_NONE;
+        gpu->fault = strcmp(value, "lost") == 0               ? FAULT_LOST
+                     : strcmp(value, "no_permission") == 0    ? FAULT_NO_PERMISSION
+                     : strcmp(value, "unknown") == 0          ? FAULT_UNKNOWN
+                     : strcmp(value, "operating_system") == 0 ? FAULT_OPERATING_SYSTEM
+                     : strcmp(value, "reset") == 0            ? FAULT_RESET
+                     : strcmp(value, "lost_late") == 0        ? FAULT_LOST_LATE
+                                                              : FAULT_NONE;
         return gpu->fault != FAULT_NONE;
     }
     KEY("mig") {
@@ -205,6 +234,7 @@ static int machine_line(struct machine *m, const char *key, char *value)
             return 0;
         gpu->mig_count++;
         mig->profile = "";
+        mig->index = -1;
         return *(mig->uuid = value) != '\0';
     }
     if (!mig)
@@ -214,6 +244,7 @@ static int machine_line(struct machine *m, const char *key, char *value)
     KEY("ci") return machine_int(value, 0, &mig->ci);
     KEY("mig_memory_mib") return machine_number(value, 0, 1LL << 40, &mig->memory_mib);
     KEY("mig_sm") return machine_int(value, 0, &mig->sm);
+    KEY("mig_index") return machine_int(value, -1, &mig->index);
 #undef KEY
     return 0;
 }
@@ -247,6 +278,9 @@ static int machine_parse(struct machine *m, const char *text)
         const struct process *p = &m->processes[i];
         good = good && p->gpu >= 0 && p->gpu < m->gpu_count && p->mig >= -1 && p->mig < m->gpus[p->gpu].mig_count;
     }
+    for (int i = 0; i < m->link_count; i++)
+        for (int end = 0; end < 2; end++)
+            good = good && m->links[i].gpus[end] >= 0 && m->links[i].gpus[end] < m->gpu_count;
     if (good)
         return 0;
     machine_free(m);
@@ -289,7 +323,7 @@ static long long machine_used_mib(const struct machine *m, int gpu, int mig)
 {
     long long used = 0;
     for (int i = 0; i < m->process_count; i++)
-        if (m->processes[i].gpu == gpu && (mig < 0 || m->processes[i].mig == mig))
+        if (m->processes[i].gpu == gpu && (mig < 0 || m->processes[i].mig == mig) && m->processes[i].memory_mib > 0)
             used += m->processes[i].memory_mib;
     return used;
 }

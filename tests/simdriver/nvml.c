@@ -3,7 +3,7 @@
  *
  * It knows nothing of CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER, as the real one. Its index is the
  * position in the machine file. A faulty GPU keeps its index and its place in the count; asking for its
- * handle returns the fault.
+ * handle returns the fault (for lost_late: any later call does).
  */
 #include "machine.h"
 
@@ -21,6 +21,8 @@ enum {
     INSUFFICIENT_SIZE = 7,
     DRIVER_NOT_LOADED = 9,
     GPU_IS_LOST = 15,
+    RESET_REQUIRED = 16,
+    OPERATING_SYSTEM = 17,
     VERSION_MISMATCH = 25,
     UNKNOWN = 999,
 };
@@ -67,7 +69,7 @@ EXPORT int nvmlInitWithFlags(unsigned flags) { return (void)flags, initialise();
 EXPORT int nvmlShutdown(void)
 {
     pthread_mutex_lock(&lock);
-    int code = users ? SUCCESS : UNINITIALIZED;
+    int code = users ? machine.shutdown_code : UNINITIALIZED;
     users -= users > 0;
     pthread_mutex_unlock(&lock);
     return code;
@@ -85,6 +87,8 @@ EXPORT const char *nvmlErrorString(int code)
     case INSUFFICIENT_SIZE: return "Insufficient Size";
     case DRIVER_NOT_LOADED: return "Driver Not Loaded";
     case GPU_IS_LOST: return "GPU is lost";
+    case RESET_REQUIRED: return "GPU requires reset";
+    case OPERATING_SYSTEM: return "The operating system has blocked the request.";
     case 18: return "Driver/library version mismatch";
     case VERSION_MISMATCH: return "Argument version mismatch";
     case UNKNOWN: return "Unknown Error";
@@ -94,7 +98,7 @@ EXPORT const char *nvmlErrorString(int code)
 
 #define NEED(condition, code) do { if (!(condition)) return code; } while (0)
 #define NEED_INIT NEED(users > 0, UNINITIALIZED)
-#define NEED_DEVICE(h) NEED_INIT; NEED(h, INVALID_ARGUMENT)
+#define NEED_DEVICE(h) NEED_INIT; NEED(h, INVALID_ARGUMENT); NEED(gpu_of(h)->fault != FAULT_LOST_LATE, GPU_IS_LOST)
 
 static const struct gpu *gpu_of(const struct handle *h) { return &machine.gpus[h->gpu]; }
 
@@ -117,6 +121,8 @@ static int fault_code(const struct gpu *gpu)
     case FAULT_LOST: return GPU_IS_LOST;
     case FAULT_NO_PERMISSION: return NO_PERMISSION;
     case FAULT_UNKNOWN: return UNKNOWN;
+    case FAULT_OPERATING_SYSTEM: return OPERATING_SYSTEM;
+    case FAULT_RESET: return RESET_REQUIRED;
     default: return SUCCESS;
     }
 }
@@ -230,11 +236,13 @@ EXPORT int nvmlDeviceGetHandleByPciBusId(const char *id, struct handle **handle)
 
 /* ---- what a device is ---- */
 
+static int mig_index(const struct handle *h) { return mig_of(h)->index < 0 ? h->mig : mig_of(h)->index; }
+
 EXPORT int nvmlDeviceGetIndex(const struct handle *h, unsigned *index)
 {
     NEED_DEVICE(h);
     NEED(index, INVALID_ARGUMENT);
-    *index = (unsigned)(h->mig < 0 ? h->gpu : h->mig);
+    *index = (unsigned)(h->mig < 0 ? h->gpu : mig_index(h));
     return SUCCESS;
 }
 
@@ -287,6 +295,19 @@ EXPORT int nvmlDeviceGetNumaNodeId(const struct handle *h, unsigned *node)
     NEED(node, INVALID_ARGUMENT);
     NEED(gpu_of(h)->numa >= 0, NOT_SUPPORTED);
     *node = (unsigned)gpu_of(h)->numa;
+    return SUCCESS;
+}
+
+/* The node of the host's memory that is nearest, as a bit mask; the one above is for GPUs that are nodes themselves. */
+EXPORT int nvmlDeviceGetMemoryAffinity(const struct handle *h, unsigned words, unsigned long *set, unsigned scope)
+{
+    const unsigned bits = 8 * sizeof *set;
+    NEED_DEVICE(h);
+    NEED(set && words && scope <= 1, INVALID_ARGUMENT);
+    NEED(gpu_of(h)->numa >= 0, NOT_SUPPORTED);
+    NEED((unsigned)gpu_of(h)->numa < words * bits, INSUFFICIENT_SIZE);
+    memset(set, 0, words * sizeof *set);
+    set[(unsigned)gpu_of(h)->numa / bits] = 1ul << ((unsigned)gpu_of(h)->numa % bits);
     return SUCCESS;
 }
 
@@ -404,7 +425,7 @@ static int list_processes(const struct handle *h, unsigned *count, struct proces
         if (p->gpu != h->gpu || (h->mig >= 0 && p->mig != h->mig))
             continue;
         const struct mig *mig = p->mig < 0 ? NULL : &machine.migs[gpu_of(h)->mig_first + p->mig];
-        unsigned long long used = (unsigned long long)p->memory_mib << 20;
+        unsigned long long used = p->memory_mib < 0 ? ~0ull : (unsigned long long)p->memory_mib << 20;
         if (found < *count && v1)
             v1[found] = (struct process_v1){p->pid, used};
         else if (found < *count && v2)
@@ -431,6 +452,75 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(const struct handle *h, unsig
     return list_processes(h, count, NULL, infos);
 }
 
+/* ---- links ---- */
+
+static const struct link *link_of(int a, int b)
+{
+    for (int i = 0; i < machine.link_count; i++) {
+        const int *ends = machine.links[i].gpus;
+        if ((ends[0] == a && ends[1] == b) || (ends[0] == b && ends[1] == a))
+            return &machine.links[i];
+    }
+    return NULL;
+}
+
+EXPORT int nvmlDeviceGetTopologyCommonAncestor(const struct handle *a, const struct handle *b, unsigned *level)
+{
+    NEED_DEVICE(a);
+    NEED_DEVICE(b);
+    NEED(level, INVALID_ARGUMENT);
+    const struct link *link = link_of(a->gpu, b->gpu);
+    NEED(link, NOT_SUPPORTED);
+    *level = (unsigned)link->level;
+    return SUCCESS;
+}
+
+/* The other end of a GPU's NVLink: a position, -1 for the switch, -2 where there is no such link. */
+static int nvlink_end(const struct handle *h, unsigned number)
+{
+    unsigned seen = 0;
+    for (int i = 0; i < machine.link_count; i++)
+        for (int end = 0; end < 2; end++)
+            if (machine.links[i].gpus[end] == h->gpu && number < (seen += (unsigned)machine.links[i].nvlinks))
+                return machine.links[i].gpus[1 - end];
+    return number < seen + (unsigned)gpu_of(h)->nvswitch ? -1 : -2;
+}
+
+EXPORT int nvmlDeviceGetNvLinkState(const struct handle *h, unsigned number, unsigned *active)
+{
+    NEED_DEVICE(h);
+    NEED(active, INVALID_ARGUMENT);
+    NEED(nvlink_end(h, 0) != -2, NOT_SUPPORTED);
+    NEED(nvlink_end(h, number) != -2, INVALID_ARGUMENT);
+    *active = 1;
+    return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct handle *h, unsigned number, struct pci_info *info)
+{
+    NEED_DEVICE(h);
+    int end = nvlink_end(h, number);
+    NEED(info && end != -2, INVALID_ARGUMENT);
+    if (end >= 0)
+        return nvmlDeviceGetPciInfo_v3(&gpu_handles[end], info);
+    memset(info, 0, sizeof *info);
+    info->domain = 0xffff; /* no GPU of any test stands there */
+    strcpy(info->bus_id, "0000FFFF:05:00.0");
+    return SUCCESS;
+}
+
+/* Of the capabilities only NVLink: 0 for two GPUs that reach each other by it, 5 where it is not supported. */
+EXPORT int nvmlDeviceGetP2PStatus(const struct handle *a, const struct handle *b, unsigned capability, unsigned *status)
+{
+    NEED_DEVICE(a);
+    NEED_DEVICE(b);
+    NEED(status && capability <= 5, INVALID_ARGUMENT);
+    const struct link *link = link_of(a->gpu, b->gpu);
+    int direct = link && link->nvlinks > 0, switched = gpu_of(a)->nvswitch && gpu_of(b)->nvswitch;
+    *status = capability == 2 && (direct || switched) ? 0 : 5;
+    return SUCCESS;
+}
+
 /* ---- MIG ---- */
 
 static int knows_mig(const struct gpu *gpu)
@@ -451,8 +541,12 @@ EXPORT int nvmlDeviceGetMaxMigDeviceCount(const struct handle *h, unsigned *coun
 {
     NEED_DEVICE(h);
     NEED(count && h->mig < 0, INVALID_ARGUMENT);
-    int instances = gpu_of(h)->mig_count;
-    *count = gpu_of(h)->mig_mode ? (unsigned)(instances > 7 ? instances : 7) : 0;
+    int most = gpu_of(h)->mig_mode ? 7 : 0;
+    for (int k = 0; k < gpu_of(h)->mig_count; k++) {
+        int index = mig_index(&mig_handles[gpu_of(h)->mig_first + k]);
+        most = index + 1 > most ? index + 1 : most;
+    }
+    *count = (unsigned)most;
     return SUCCESS;
 }
 
@@ -460,9 +554,13 @@ EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(const struct handle *h, unsigned 
 {
     NEED_DEVICE(h);
     NEED(mig && h->mig < 0, INVALID_ARGUMENT);
-    NEED(gpu_of(h)->mig_mode && index < (unsigned)gpu_of(h)->mig_count, NOT_FOUND);
-    *mig = &mig_handles[gpu_of(h)->mig_first + (int)index];
-    return SUCCESS;
+    for (int k = 0; gpu_of(h)->mig_mode && k < gpu_of(h)->mig_count; k++) {
+        *mig = &mig_handles[gpu_of(h)->mig_first + k];
+        if (mig_index(*mig) == (int)index)
+            return SUCCESS;
+    }
+    *mig = NULL;
+    return NOT_FOUND;
 }
 
 EXPORT int nvmlDeviceIsMigDeviceHandle(const struct handle *h, unsigned *is_mig)

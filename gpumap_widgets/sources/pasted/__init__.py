@@ -1,8 +1,13 @@
 """Read whatever text a user can paste into a machine.
 
-A pipeline: `clean` undoes what happened to the text on its way, a table of small readers (`SHAPES`) each finds the
-outputs of one tool, `join` brings together what they say about the same boards, `reading_of` makes a `Topology` of it
-and says what was missing. A text without a usable list of GPUs is refused with the reason (`refusals`).
+    clean ──► readers (SHAPES) ──► join ──► reading_of ──► Reading
+      │            └ records with their lines     └ notes
+      └ prefixes                        nothing readable ──► refuse
+
+`clean` undoes what happened to the text on its way; the readers, a table, each find the outputs of one tool (`table`,
+`listing`, `query` with `columns` and `guessing`, `reports`, `xml_reports`, `monitors`, `frameworks` with `logs`, `system`);
+`join` brings together what they say about the same boards and notices several machines; `reading_of` makes a
+`Topology` of it and says what was missing. A text without a usable list of GPUs is refused with the reason.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from .boards import Machine
 from .cleaning import Text, clean
 from .context import driver_in, failures_in, platform_of, settings_in, unlisted_uuids
 from .joining import MOST_MACHINES, join
+from .logs import LOOSE
 from .merging import merge
 from .reading import Reading, Surroundings, reading_of
 from .records import Numbering, Section, Shape
@@ -26,7 +32,7 @@ __all__ = ["SHAPES", "Reading", "merge", "read", "read_topology"]
 SHAPES: tuple[Shape, ...] = (
     Shape("nvidia-smi table", ("|", "on ", "off "), table.read),
     Shape("nvidia-smi -L", ("gpu",), listing.read),
-    Shape("nvidia-smi --query-gpu", (",", "name", "uuid"), query.read),
+    Shape("nvidia-smi --query-gpu", (",", "name", "uuid", "bus_id", "memory."), query.read),
     Shape("nvidia-smi -q", ("product name", "gpu uuid", "bus id"), reports.read),
     Shape("nvidia-smi -q -x", ("<gpu", "<!entity", "nvidia_smi_log"), xml_reports.read),
     Shape("nvidia-smi topo -m", ("gpu0", "gpu1", "gpu2"), monitors.read_topo),
@@ -60,7 +66,7 @@ def read(text: str) -> Reading:
     if not machines:
         raise refuse(texts, failures)
     if len(machines) > 1:
-        raise several(machines)
+        raise _several(machines)
     odd = tuple(unlisted_uuids(texts, machines[0].by_uuid))
     around = Surroundings(platform_of(texts), driver_in(texts), settings_in(texts), failures, odd)
     return reading_of(machines[0], around)
@@ -75,12 +81,12 @@ def _sections(text: Text) -> list[Section]:
                 found.append(section)
     taken = {line for s in found if s.numbering is not Numbering.CUDA for r in s.records for line in r.lines.values()}
     for section in found:
-        if section.shape in frameworks.LOOSE:  # "[0] Tesla T4" in a line that another reader understood is no ordinal
+        if section.shape in LOOSE:  # "[0] Tesla T4" in a line that another reader understood is no ordinal
             section.records = [record for record in section.records if record.lines.get("name") not in taken]
     return [section for section in found if section.records]
 
 
-def several(machines: Sequence[Machine]) -> UnreadableTopology:
+def _several(machines: Sequence[Machine]) -> UnreadableTopology:
     """The refusal of a text about more than one machine."""
     count = f"{len(machines)}" if len(machines) < MOST_MACHINES else f"{MOST_MACHINES} or more"
     hosts = sorted({host for machine in machines for host in machine.hosts})

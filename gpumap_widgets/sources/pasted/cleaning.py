@@ -10,16 +10,20 @@ import html
 import json
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...errors import UnreadableTopology
-from .prefixes import host_named_in, unquoted, without_prefix
+from .prefixes import SERVICE, host_named_in, unquoted, without_prefix
 
 LIMIT = 2 * 1024 * 1024
 """Longest accepted text in bytes. A machine with 16 GPUs fills about 0.2 MB with its longest output."""
 MOST_LINES = 60_000
 """Most lines that are not empty: 2 MB of any output that lists GPUs have half as many."""
+MOST_HOSTS = 64
+"""Most machines whose labelled lines are told apart."""
+_LEAST_LINES = 3
 
 _ANSI = re.compile(
     r"(?:\x1b|\^\[|\\x1b|\\u001b|\\033|\\e)"  # the escape itself or one of the ways to print it
@@ -210,11 +214,22 @@ def _open_end(line: str, *, quoted_printable: bool) -> str:
 
 
 def _by_host(lines: list[tuple[int, str, str | None]]) -> list[Text]:
+    """The lines of each machine. A word before a bar that occurs once or twice names none."""
+    counted = Counter(host for _, _, host in lines)
+    few = {host for host, count in counted.items() if host and host.endswith(SERVICE) and count < _LEAST_LINES}
+    if len(counted) - len(few) > MOST_HOSTS:
+        few = {host for host in counted if host and host.endswith(SERVICE)}
+    if len(counted) - len(few) > MOST_HOSTS:
+        raise UnreadableTopology(
+            f"The lines are labelled with the names of more than {MOST_HOSTS} machines.",
+            remedy="Paste the output of one machine at a time.",
+        )
     texts: dict[str | None, Text] = {}
-    for at, line, host in lines:
+    for at, line, label in lines:
+        host = None if label in few else label
         text = texts.get(host)
         if text is None:
-            text = texts[host] = Text(host=host)
+            text = texts[host] = Text(host=host.removesuffix(SERVICE) if host else None)
         text.lines.append(line)
         text.numbers.append(at)
     return [text.finish() for text in texts.values()] or [Text().finish()]

@@ -17,6 +17,7 @@ _USED = _TELLING | {"compute_cap", "mig.mode.current", "driver_version", "driver
 _FIELD = re.compile(r"([a-z][A-Za-z0-9_.]{1,80})(?:\s{0,9}\[[^\]]{1,8}\])?")
 _HEADER_WORDS = re.compile(r"name|index|uuid|bus_id|memory\.")
 _BUS = re.compile(BUS)
+_AMOUNT = re.compile(r"\d{1,9}(?:\.\d{1,4})?(?: ?[KMGT]i?B)?")
 _CAPABILITY = re.compile(r"(\d{1,2})\.(\d)")
 SIZE = re.compile(r"\d{1,9} ?MiB")
 """A cell with a memory size."""
@@ -104,6 +105,8 @@ class Block:
                 if bare and self.with_units:
                     continue  # a cell that is cut before its unit may be cut inside its number
             _fill(record, self.section, name, row[place], at)
+            if name == "name" and "error" in row[place].lower():
+                record.put("problem", f"nvidia-smi prints {row[place]} in place of its name.", at)
         said = " ".join(row) if any("lost" in cell or "reset" in cell for cell in row) else ""
         record.put("problem", lost(said), at)
         key = record.values.get("uuid") or record.values.get("pci_bus_id")
@@ -165,7 +168,7 @@ class Block:
                 return False
             if kind == "name" and not (looks_like_gpu(cell) if strict else len(cell) <= 80 and not cell.isdigit()):
                 return False
-            if kind == "memory.total" and not cell[:1].isdigit():
+            if kind == "memory.total" and not _AMOUNT.fullmatch(cell):
                 return False
         return told > 0 or any(lost(cell) for cell in cells)
 

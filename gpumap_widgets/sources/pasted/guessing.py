@@ -49,6 +49,12 @@ def row_like(cells: Sequence[str]) -> bool:
     return names == 1 and sure > 0 and 2 * (sure + 1) > len(kinds)
 
 
+def says_nothing(cells: Sequence[str]) -> bool:
+    """Whether a row among others has values that are not available, and numbers only: a GPU that does not answer."""
+    kinds = {typed(cell) for cell in cells}
+    return "nothing" in kinds and kinds <= {"nothing", "number"}
+
+
 def guess_fields(rows: Sequence[Sequence[str]]) -> list[str]:
     """Headings for rows that have none; "" for a column that cannot be told."""
     columns = list(zip(*rows, strict=True))
@@ -71,14 +77,15 @@ def _column_kind(column: Sequence[str]) -> str:
 
 
 def _index_column(columns: Sequence[Sequence[str]], kinds: Sequence[str]) -> int | None:
-    """The first column that counts up by one; for a single row, a small number at either end."""
+    """The first column that counts up by one, or the one at either end that counts up; for one row, a small number there."""
     if len(columns[0]) == 1:
         ends = [i for i in (0, len(kinds) - 1) if kinds[i] == "number" and len(columns[i][0]) < 3]
         return ends[0] if ends else None
     for i, column in enumerate(columns):
         if kinds[i] == "number" and all(cell.isdigit() and len(cell) < 4 for cell in column):
             values = [int(cell) for cell in column]
-            if values == list(range(values[0], values[0] + len(values))):
+            at_the_end = i in (0, len(columns) - 1) and values == sorted(set(values))
+            if at_the_end or values == list(range(values[0], values[0] + len(values))):
                 return i
     return None
 

@@ -10,7 +10,7 @@ from ...identity import is_full_uuid
 from ...topology import MigInstance
 from .cleaning import Text
 from .names import is_gpu_name
-from .records import Numbering, Record, Section, driver, known, lost, number, regions, whole_uuid
+from .records import BUS, Numbering, Record, Section, driver, known, lost, number, regions, whole_uuid
 
 _GPU = re.compile(r"GPU\s{0,9}#?(\d{1,3})\s{0,9}:(?!\s{0,9}[0-9A-Fa-f]{2,8}:)(?!\s{0,9}GPU)")
 _IDENTITY = re.compile(
@@ -22,8 +22,10 @@ _MIG = re.compile(
 )
 _OLD_MIG = re.compile(r"MIG-(GPU-[0-9a-fA-F-]{36})/(\d{1,3})/(\d{1,3})")
 _END_OF_NAME = re.compile(
-    r"\n|\\n|Nvidia driver version|cuDNN version|HIP runtime|[|;,\"]|\s-\s|\s\(|\sMIG\s", re.IGNORECASE
+    r"\n|\\n|Nvidia driver version|cuDNN version|HIP runtime|[|;,\"]|\s-\s|\s\(|\sMIG\s|\s(?:and|or|is|it|has|on|in|at|for|to)\s",
+    re.IGNORECASE,
 )
+_ADDRESS = re.compile(BUS)
 _DRIVER = re.compile(r"Nvidia driver version:\s{0,9}(\S{1,30})(?=\s)", re.IGNORECASE)
 _COMMAND = re.compile(r"nvidia-smi(?:\.exe)?\s{1,9}(?:-L|--list-gpus)\b")
 _FRAMEWORKS = ("torch", "cuda:", "cuda.", "cuda device", "tensorflow", "jax")
@@ -71,6 +73,8 @@ def _one(text: Text, head: re.Match[str], end: int) -> Record | None:
     stop = _END_OF_NAME.search(said.lstrip())
     name = said.lstrip()[: stop.start()] if stop else said.lstrip()
     record.put("problem", lost(said.split("\n")[0]), line)
+    if "device handle" in said and (address := _ADDRESS.search(said)):
+        record.put("pci_bus_id", address[0], line)
     if is_gpu_name(name):
         record.put("name", known(name), line)
     return record if len(record.values) > 1 else None

@@ -45,6 +45,13 @@ def plain(name: str) -> str:
     return " ".join(_VENDOR.sub(" ", name.lower()).split())
 
 
+def rejoined(text: str) -> str:
+    """A name over a line end: mailers break between words, terminals anywhere; the catalogue knows which it was."""
+    parts = [part.strip() for part in text.split("\n")]
+    together = "".join(parts)
+    return together if len(parts) > 1 and look_up(" ".join(parts)) is None and look_up(together) else " ".join(parts)
+
+
 def is_cut(name: str) -> bool:
     """nvidia-smi ends a name that does not fit with three points."""
     return name.rstrip().endswith("...")

@@ -34,6 +34,8 @@ _MARKER = re.compile(
     r"|(?:host(?:name)?|node)[ :=]{1,3}([\w.-]{1,80})$",
     re.IGNORECASE,
 )
+SERVICE = " |"
+"""Ends the label of a container's lines in a log of several: any word before a bar may look like one."""
 _MARKED = ("==> ", "host", "node")
 _CONTAINER = re.compile(r"[0-9a-f]{12}")
 _QUOTES = ("'", '"')
@@ -50,7 +52,7 @@ def without_prefix(line: str) -> tuple[str, str | None]:
         match = _PREFIX.match(line)
         if match is None or match.end() == 0:
             break
-        label = label or match["pod"] or match["service"] or match["host"]
+        label = label or match["pod"] or match["host"] or (match["service"] and match["service"] + SERVICE)
         line = line[match.end() :]
         if match["cell"]:  # a cell of another table: its closing bar goes too
             line = line.removesuffix("|").rstrip()

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from .cleaning import Text
 from .columns import MARKS, Block, cells_of, header_in, unglued
-from .guessing import guess_fields, row_like, typed
+from .guessing import guess_fields, row_like, says_nothing, typed
 from .records import Section
 
 _COMMAND = re.compile(r"--query-gpu(?:=|\s{1,9})[\"']?([a-zA-Z0-9_.,]{1,8000})")
 _CHOSEN = re.compile(r"\s(?:-i|--id)(?:=|\s{0,9})(\d{1,3})(?:\s|$)")
+_MOST_CELLS = 400
 _END_OF_COMMAND = re.compile(r"--format\s{0,3}[= ]\s{0,3}[\"']?csv(?:,\w{1,10}){0,2}[\"']?")
 
 
@@ -74,7 +75,7 @@ class _Lines:
             if block.take(at, line) and (block.section.records or block.begun):
                 self.block = block
                 return
-        if self.open_row and self.loose:
+        if self.open_row and self.loose and len(self.loose[-1][1]) < _MOST_CELLS:
             first, cells = self.loose.pop()
             self.loose.append((first, [*cells[:-1], *cells_of(line, ",")]))
         elif self.loose and line.strip() == "MiB":  # wrapped before the unit
@@ -111,7 +112,7 @@ def _guessed(loose: Sequence[tuple[int, list[str]]]) -> Iterator[Section]:
         if group and len(cells) < len(group[-1][1]) and at == loose[-1][0] == group[-1][0] + 1:
             yield from _group(group, cut=(at, cells))
             return
-        if not row_like(cells):
+        if not row_like(cells) and not (group and len(group[-1][1]) == len(cells) and says_nothing(cells)):
             yield from _squeezed(at, cells)
             continue
         if group and len(group[-1][1]) != len(cells):

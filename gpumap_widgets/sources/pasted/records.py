@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from ...identity import PciBusId, is_full_uuid
@@ -139,6 +140,7 @@ def mib(text: str) -> int | None:
     return int(float(match[1]) * _MIB[match[2][0].lower()])
 
 
+@lru_cache(maxsize=2048)
 def known(text: str | None) -> str | None:
     """The value of a cell with blanks squeezed; None for the many ways to say that there is none."""
     value = " ".join((text or "").split()).strip("\"'`")

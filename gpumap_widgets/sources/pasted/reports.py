@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from ...topology import MigInstance
 from .cleaning import Text
+from .names import rejoined
 from .records import (
     BUS,
     Numbering,
@@ -124,7 +125,7 @@ def put_value(record: Record, section: Section, key: str, value: str, line: int,
     """Put the value of one of `_KEYS` where it belongs."""
     if key == "name":
         # In a report squeezed onto one line the next label follows the name.
-        record.put("name", cut_name(value) if cut else known(_LABEL.split(value)[0]), line)
+        record.put("name", cut_name(value) if cut else known(rejoined(_LABEL.split(value)[0])), line)
     elif key == "bus":
         record.put("pci_bus_id", value, line)
     elif key == "uuid":

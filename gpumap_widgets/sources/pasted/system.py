@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from .cleaning import Text
+from .names import rejoined
 from .records import BUS, Numbering, Record, Section, driver, known, number, regions, whole_uuid
 
 _CLASS = r"VGA compatible controller|3D controller|Display controller|Non-VGA unclassified device"
@@ -45,9 +46,9 @@ def read_lspci(text: Text) -> Iterator[Section]:
         lines = _END_OF_DEVICE.split(joined[device.end() : min(end, device.end() + 400)])
         said = lines[0]
         if ("]" not in said or said.count("[") > said.count("]")) and not _OWN_LINE.match(" ".join(lines[1:2])):
-            said = " ".join(lines[:2])  # wrapped before or inside the name
+            said = "\n".join(lines[:2])  # wrapped before or inside the name
         names = [name for name in _NAME.findall(said) if not _ID.fullmatch(name)]
-        record.put("name", known(names[0]) if names else None, line)
+        record.put("name", known(rejoined(names[0])) if names else None, line)
         used = None
         if "Kernel driver" in joined[device.end() : min(end, device.end() + 2000)]:
             following = _NEXT_DEVICE.search(joined, device.end(), end)

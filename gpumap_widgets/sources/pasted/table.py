@@ -97,7 +97,9 @@ class _Table:
         for anchor, region_end in regions(anchors, self.end):
             record = self._first_cell(last, anchor)
             if record is not None:
-                self._rest_of_row(record, anchor.end(), region_end)
+                # The first cell of the next row stands before its address and must not count for this one.
+                next_row = joined.rfind("|", anchor.end(), region_end) if region_end < self.end else region_end
+                self._rest_of_row(record, anchor.end(), max(next_row, anchor.end()))
                 self.section.add(record)
                 last = anchor.end()
             elif anchor[1]:

@@ -33,9 +33,18 @@ def wrapped(width: int) -> Damage:
     return change
 
 
+def broken(width: int) -> Damage:
+    """Broken at a column, as terminals do."""
+    return lambda text: "\n".join(
+        line[at : at + width] for line in text.split("\n") for at in range(0, max(len(line), 1), width)
+    )
+
+
 def _docker_json(text: str) -> str:
     lines = text.split("\n")
-    return "\n".join(json.dumps({"log": line + "\n", "stream": "stdout", "time": "2025-03-04T10:11:12Z"}) for line in lines)
+    return "\n".join(
+        json.dumps({"log": line + "\n", "stream": "stdout", "time": "2025-03-04T10:11:12Z"}) for line in lines
+    )
 
 
 DAMAGES: dict[str, Damage] = {
@@ -81,6 +90,8 @@ DAMAGES: dict[str, Damage] = {
     "one line, blanks kept": lambda text: text.replace("\n", " "),
     "wrapped at 72": wrapped(72),
     "wrapped at 60": wrapped(60),
+    "broken at 80": broken(80),
+    "broken at 120": broken(120),
     "quoted lines": each_line(lambda line: f'"{line}"'),
     "list of strings": each_line(lambda line: f"'{line}',"),
     "twice": lambda text: f"{text}\n{text}",

@@ -20,11 +20,21 @@ class Card(NamedTuple):
 
 MIXED = (
     Card(0, "Tesla T4", "GPU-3c1de5aa-71f0-4b0e-9c55-0d2b6a7f1e01", "00000000:3B:00.0", 15360, "7.5", 40),
-    Card(1, "NVIDIA GeForce RTX 4090", "GPU-9a77e210-5b4c-4d1f-8e02-44c8d1b30a02", "00000000:5E:00.0", 24564, "8.9", 128),
+    Card(
+        1, "NVIDIA GeForce RTX 4090", "GPU-9a77e210-5b4c-4d1f-8e02-44c8d1b30a02", "00000000:5E:00.0", 24564, "8.9", 128
+    ),
     Card(2, "Tesla T4", "GPU-07b2c4d6-e8fa-4c0e-a1b3-c5d7e9fb0d03", "00000000:AF:00.0", 15360, "7.5", 40),
 )
 EIGHT = tuple(
-    Card(i, "NVIDIA A100-SXM4-40GB", f"GPU-5d0c{i:04x}-1a2b-4c3d-9e4f-00a1b2c3d4{i:02x}", f"00000000:{0x07 + 0x14 * i:02X}:00.0", 40960, "8.0", 108)
+    Card(
+        i,
+        "NVIDIA A100-SXM4-40GB",
+        f"GPU-5d0c{i:04x}-1a2b-4c3d-9e4f-00a1b2c3d4{i:02x}",
+        f"00000000:{0x07 + 0x14 * i:02X}:00.0",
+        40960,
+        "8.0",
+        108,
+    )
     for i in range(8)
 )
 
@@ -115,14 +125,20 @@ def long_report(cards=MIXED):
     """nvidia-smi -q, the parts that every driver prints."""
     text = "==============NVSMI LOG==============\n\n"
     text += "Timestamp                                 : Tue Mar  4 10:11:12 2025\n"
-    text += "Driver Version                            : 550.90.07\nCUDA Version                              : 12.4\n\n"
+    text += (
+        "Driver Version                            : 550.90.07\nCUDA Version                              : 12.4\n\n"
+    )
     text += f"Attached GPUs                             : {len(cards)}\n"
     for c in cards:
         text += f"GPU {c.bus}\n"
-        text += f"    Product Name                          : {c.name}\n    Product Brand                         : Tesla\n"
+        text += (
+            f"    Product Name                          : {c.name}\n    Product Brand                         : Tesla\n"
+        )
         text += "    MIG Mode\n        Current                           : N/A\n        Pending                           : N/A\n"
         text += "    Driver Model\n        Current                           : N/A\n"
-        text += f"    Serial Number                         : N/A\n    GPU UUID                              : {c.uuid}\n"
+        text += (
+            f"    Serial Number                         : N/A\n    GPU UUID                              : {c.uuid}\n"
+        )
         text += f"    Minor Number                          : {len(cards) - 1 - c.index}\n"
         text += f"    PCI\n        Bus                               : 0x{c.bus[9:11]}\n"
         text += f"        Bus Id                            : {c.bus}\n"
@@ -188,7 +204,9 @@ def device_query(cards=MIXED):
 
 def collect_env(cards=MIXED):
     """python -m torch.utils.collect_env: names as nvidia-smi -L has them, without UUIDs."""
-    text = "PyTorch version: 2.5.1+cu124\nIs debug build: False\n\nIs CUDA available: True\nGPU models and configuration: "
+    text = (
+        "PyTorch version: 2.5.1+cu124\nIs debug build: False\n\nIs CUDA available: True\nGPU models and configuration: "
+    )
     text += "\n".join(["", *(f"GPU {c.index}: {c.name}" for c in cards)][0 if len(cards) > 1 else 1 :])
     return text + "\n\nNvidia driver version: 550.90.07\ncuDNN version: Could not collect\n"
 

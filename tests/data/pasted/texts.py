@@ -206,14 +206,21 @@ CASES = (
     Case(
         "Windows: WDDM and TCC, a second PCI domain",
         TCC_TABLE,
-        ({"nvml_index": 0, "name": "NVIDIA RTX A4000"}, {"nvml_index": 1, "pci_bus_id": "00000001:3F:00.0", "memory_mib": 32768}),
+        (
+            {"nvml_index": 0, "name": "NVIDIA RTX A4000"},
+            {"nvml_index": 1, "pci_bus_id": "00000001:3F:00.0", "memory_mib": 32768},
+        ),
         {"driver_version": "553.24", "platform": "windows"},
     ),
     Case(
         "the MIG table: instances and their memory by GPU number",
         MIG_TABLE,
         (
-            {"mig_mode": True, "memory_mib": 81920, "migs": [(None, None, 1, 0, 40192, 0), (None, None, 5, 0, 19968, 1)]},
+            {
+                "mig_mode": True,
+                "memory_mib": 81920,
+                "migs": [(None, None, 1, 0, 40192, 0), (None, None, 5, 0, 19968, 1)],
+            },
             {"mig_mode": False, "migs": []},
         ),
     ),
@@ -221,7 +228,11 @@ CASES = (
         "nvidia-smi -L with MIG devices",
         MIG_LIST,
         (
-            {"uuid": U[0], "mig_mode": True, "migs": [(M[0], "3g.40gb", None, None, None, 0), (M[1], "2g.20gb", None, None, None, 1)]},
+            {
+                "uuid": U[0],
+                "mig_mode": True,
+                "migs": [(M[0], "3g.40gb", None, None, None, 0), (M[1], "2g.20gb", None, None, None, 1)],
+            },
             {"uuid": U[1], "mig_mode": None, "migs": []},
         ),
     ),
@@ -237,7 +248,14 @@ CASES = (
     Case(
         "nvidia-smi -q: the memory of a MIG device stands before that of the board",
         MIG_REPORT,
-        ({"uuid": U[0], "memory_mib": 81920, "minor_number": 4, "migs": [(None, None, 2, 0, 40192, 0), (None, None, 3, 0, 19968, 1)]},),
+        (
+            {
+                "uuid": U[0],
+                "memory_mib": 81920,
+                "minor_number": 4,
+                "migs": [(None, None, 2, 0, 40192, 0), (None, None, 3, 0, 19968, 1)],
+            },
+        ),
     ),
     Case(
         "nvidia-smi -q -x on few lines, the same trap",
@@ -266,7 +284,11 @@ CASES = (
         f"GPU 0: NVIDIA A40 (UUID: {U[0]})\n"
         "Unable to determine the device handle for gpu 0000:41:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
         f"GPU 2: NVIDIA A40 (UUID: {U[2]})\n",
-        ({"nvml_index": 0, "problem": None}, {"nvml_index": 1, "pci_bus_id": "00000000:41:00.0", "problem": ...}, {"nvml_index": 2}),
+        (
+            {"nvml_index": 0, "problem": None},
+            {"nvml_index": 1, "pci_bus_id": "00000000:41:00.0", "problem": ...},
+            {"nvml_index": 2},
+        ),
     ),
     Case(
         "a list that begins at 1 (a job that was given the second GPU by its number on the host)",
@@ -337,7 +359,10 @@ CASES = (
         "01:00.0 VGA compatible controller: NVIDIA Corporation GA106 [GeForce RTX 3060] (rev a1)\n"
         "\tSubsystem: Device [1458:4074]\n\tKernel driver in use: vfio-pci\n"
         "41:00.0 3D controller: NVIDIA Corporation GA102GL [A40] (rev a1)\n\tKernel driver in use: nvidia\n",
-        ({"name": "GeForce RTX 3060", "nvml_index": None, "problem": ...}, {"name": "A40", "nvml_index": 0, "problem": None}),
+        (
+            {"name": "GeForce RTX 3060", "nvml_index": None, "problem": ...},
+            {"name": "A40", "nvml_index": 0, "problem": None},
+        ),
     ),
     Case(
         "lspci -D -nn: domain, identifiers in brackets, a chip that the list of names does not know",
@@ -381,7 +406,10 @@ CUDA_CASES = (
         "2019-05-01 10:11:12.000002: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1433] Found device 1 with properties: \n"
         "name: GeForce GTX 1080 major: 6 minor: 1 memoryClockRate(GHz): 1.7335\npciBusID: 0000:17:00.0\n"
         "totalMemory: 7.93GiB freeMemory: 7.81GiB\n",
-        ({"name": "GeForce GTX 1080", "pci_bus_id": "00000000:17:00.0"}, {"name": "GeForce GTX 1080 Ti", "memory_mib": 11182}),
+        (
+            {"name": "GeForce GTX 1080", "pci_bus_id": "00000000:17:00.0"},
+            {"name": "GeForce GTX 1080 Ti", "memory_mib": 11182},
+        ),
         {"default_order": (1, 0)},
     ),
     Case(
@@ -399,7 +427,12 @@ CUDA_CASES = (
         ({"name": "NVIDIA H100 PCIe", "compute_capability": (9, 0)}, {"name": "NVIDIA A2"}),
         {"default_order": (0, 1)},
     ),
-    Case("jax.devices(): numbers only", "[CudaDevice(id=0), CudaDevice(id=1)]\n", ({"name": None}, {"name": None}), {"default_order": (0, 1)}),
+    Case(
+        "jax.devices(): numbers only",
+        "[CudaDevice(id=0), CudaDevice(id=1)]\n",
+        ({"name": None}, {"name": None}),
+        {"default_order": (0, 1)},
+    ),
     Case(
         "llama.cpp of 2025 names the addresses",
         "llama_model_load_from_file_impl: using device CUDA0 (NVIDIA GeForce RTX 3090) (0000:61:00.0) - 23887 MiB free\n"
@@ -417,7 +450,15 @@ CUDA_CASES = (
         "_CudaDeviceProperties as torch 2.8 prints it: PCI numbers in decimal, UUID without prefix",
         f"_CudaDeviceProperties(name='NVIDIA L40S', major=8, minor=9, total_memory=45589MB, multi_processor_count=142, "
         f"uuid={U[2][4:]}, pci_bus_id=195, pci_device_id=0, pci_domain_id=0, L2_cache_size=96MB)\n",
-        ({"name": "NVIDIA L40S", "uuid": U[2], "pci_bus_id": "00000000:C3:00.0", "sm_count": 142, "compute_capability": (8, 9)},),
+        (
+            {
+                "name": "NVIDIA L40S",
+                "uuid": U[2],
+                "pci_bus_id": "00000000:C3:00.0",
+                "sm_count": 142,
+                "compute_capability": (8, 9),
+            },
+        ),
     ),
     Case(
         "YOLO's first line",
@@ -444,7 +485,10 @@ CUDA_CASES = (
         "                      Compute Capability: 6.1\n                           PCI Device ID: 0\n                              PCI Bus ID: 179\n"
         f"                                    UUID: {U[1]}\nid 1      b'Quadro P2000'                              [SUPPORTED]\n"
         "                      compute capability: 6.1\n                           pci device id: 0\n                              pci bus id: 23\n",
-        ({"name": "Quadro P2000", "pci_bus_id": "00000000:17:00.0"}, {"name": "Quadro P4000", "pci_bus_id": "00000000:B3:00.0", "uuid": U[1]}),
+        (
+            {"name": "Quadro P2000", "pci_bus_id": "00000000:17:00.0"},
+            {"name": "Quadro P4000", "pci_bus_id": "00000000:B3:00.0", "uuid": U[1]},
+        ),
         {"default_order": (1, 0)},
     ),
     Case(
