@@ -27,8 +27,10 @@ from .scenario import Layer, Scenario
 from .topology import Gpu, MigInstance, Topology
 
 if TYPE_CHECKING:
+    from .beliefs import beliefs
     from .comparison import compare
     from .live import observe
+    from .readings import readings
     from .sources.nvml import this_machine
     from .sources.presets import PRESETS, preset
     from .widgets.explorer import Explorer
@@ -37,7 +39,9 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Explorer": ".widgets.explorer",
+    "beliefs": ".beliefs",
     "compare": ".comparison",
+    "readings": ".readings",
     "observe": ".live",
     "this_machine": ".sources.nvml",
     "PRESETS": ".sources.presets",
@@ -69,9 +73,11 @@ __all__ = [
     "Topology",
     "UnreadableScenario",
     "UnreadableTopology",
+    "beliefs",
     "compare",
     "observe",
     "preset",
+    "readings",
     "resolve",
     "this_machine",
 ]

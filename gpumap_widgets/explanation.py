@@ -112,7 +112,7 @@ def score_text(gpu: Gpu) -> str | None:
 
 def weight_evidence(capability: tuple[int, int] | None) -> str | None:
     """What the reports say about the weight of an architecture; None where no report names it."""
-    if capability not in WEIGHTS:
+    if capability is None or capability not in WEIGHTS:
         return None
     weight, interval = WEIGHTS[capability]
     return f"weight {weight:g} of capability {capability[0]}.{capability[1]}: {interval}"

@@ -339,7 +339,7 @@ def _agrees(tool: Tool, outcome: Outcome, world: World) -> bool | None:
     lost = tool.joins != "driver" and not counts and not world.located
     if outcome.asks:
         return True
-    if certainty is Certainty.UNKNOWN or (outcome.entries is None and not outcome.raises):
+    if certainty is Certainty.UNKNOWN or lost or (outcome.entries is None and not outcome.raises):
         return None
     if counts and outcome.entries is not None:
         return len(outcome.entries) == len(world.seen)

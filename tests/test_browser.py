@@ -162,10 +162,17 @@ def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any)
     page.choose(".gpumap-state", "list")
     wait_sentence(page, "cuda:0 is the Tesla T4")
     assert page.raw().input_value() == "0,2,3"
-    for name in ("Steps", "Findings"):
+    page.choose(".gpumap-order", "unset")
+    page.raw().fill("1,2")
+    wait_sentence(page, "cuda:0 is the Tesla T4")
+    for name, said in (
+        ("Steps", "Place 0"),
+        ("Findings", "If you meant"),
+        ("Other tools", "torch.cuda.utilization(0)"),
+    ):
         open_tab(page, name)
-        page.settle(200)
-        page.shot(f"lab-{name.lower()}")
+        tab.wait_for_function("t => document.querySelector('.gpumap').innerText.includes(t)", arg=said)
+        page.shot(f"lab-{name.lower().replace(' ', '-')}")
     assert page.errors == []
 
 

@@ -181,6 +181,22 @@ def test_pasting_previews_and_a_second_paste_fills(explorer: Any) -> None:
     assert "gpumap-note" in view(explorer, "notice")
 
 
+def test_a_lazy_tab_is_written_when_it_opens(explorer: Any) -> None:
+    assert view(explorer, "tools") == ""
+    explorer._tabs.selected_index = 3
+    assert "torch.cuda.utilization" in view(explorer, "tools")
+    assert "by compute capability" in view(explorer, "tools")
+    widget(explorer, "raw").value = "1,2"
+    assert "torch.cuda.utilization(0) reads nvidia-smi 1 (RTX 4090), cuda:0 is nvidia-smi 0 (Tesla T4)" in view(
+        explorer, "tools"
+    )
+    explorer._tabs.selected_index = 1
+    assert view(explorer, "tools") == ""
+    assert "ends the list" not in view(explorer, "steps")
+    widget(explorer, "raw").value = "1,9"
+    assert "ends the list" in view(explorer, "steps")
+
+
 def test_a_press_that_overtakes_its_text(explorer: Any) -> None:
     picker = explorer._machine
     picker.text.value = "not a listing"
@@ -215,9 +231,16 @@ def test_a_click_hides_and_shows(explorer: Any) -> None:
 
 def test_hostile_text_is_escaped_everywhere() -> None:
     evil = "<img src=x onerror=alert(1)>&\"'"
-    e = gm.Explorer(gm.Scenario.from_env(gm.Topology.of(evil, evil), {"CUDA_VISIBLE_DEVICES": f"0,{evil}", "CUDA_DEVICE_ORDER": evil}))
-    for name in ("tokens", "sentence", "table", "steps", "findings"):
-        assert "<img" not in view(e, name)
+    e = gm.Explorer(
+        gm.Scenario.from_env(
+            gm.Topology.of(evil, evil), {"CUDA_VISIBLE_DEVICES": f"0,{evil}", "CUDA_DEVICE_ORDER": evil}
+        )
+    )
+    for tab, name in enumerate(("table", "steps", "findings", "tools")):
+        e._tabs.selected_index = tab
+        for shown in (name, "tokens", "sentence"):
+            assert view(e, shown)
+            assert "<img" not in view(e, shown)
     texts = [t for trace in e._figure.data for t in (*(trace.text or ()), *(trace.hovertext or ()))]
     assert not [t for t in texts if "<img" in t]
     e.close()
@@ -319,7 +342,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
 
 def seen_on_mixed(prediction: Any) -> gm.Observation:
     devices = tuple(
-        gm.ObservedDevice(d.ordinal, d.gpu.uuid[4:], d.gpu.name, d.gpu.pci_bus_id, d.gpu.memory_mib, d.gpu.compute_capability)
+        gm.ObservedDevice(
+            d.ordinal, d.gpu.uuid[4:], d.gpu.name, d.gpu.pci_bus_id, d.gpu.memory_mib, d.gpu.compute_capability
+        )
         for d in prediction.processes[0].devices
     )
     return gm.Observation(devices, env=prediction.processes[0].env, wanted_env=prediction.processes[0].env)

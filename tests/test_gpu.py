@@ -60,12 +60,17 @@ ORDERS = ("garbage", "pci_bus_id", "", "PCI_BUS_ID ")
 def fill(value: str, uuid: str) -> str:
     """A probe's value for a GPU."""
     special = {"UPPER": "GPU-" + uuid.upper(), "lower": "gpu-" + uuid, "BARE": uuid}
-    return special.get(value) or ",".join({"U": f"GPU-{uuid}", " U": f" GPU-{uuid}", "Ux": f"GPU-{uuid}x", "GPU-P": f"GPU-{uuid[:8]}"}.get(t, t) for t in value.split(","))
+    return special.get(value) or ",".join(
+        {"U": f"GPU-{uuid}", " U": f" GPU-{uuid}", "Ux": f"GPU-{uuid}x", "GPU-P": f"GPU-{uuid[:8]}"}.get(t, t)
+        for t in value.split(",")
+    )
 
 
 def ask(env: Mapping[str, str], **variables: str) -> dict[str, object]:
     base = {k: v for k, v in env.items() if k not in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")}
-    run = subprocess.run([sys.executable, str(PROBE)], env=base | variables, capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run(
+        [sys.executable, str(PROBE)], env=base | variables, capture_output=True, text=True, timeout=120, check=True
+    )
     return json.loads(run.stdout)
 
 
@@ -73,7 +78,9 @@ def report(env: Mapping[str, str]) -> dict[str, object]:
     """Ask every probe, and what the default order is."""
     plain = ask(env)
     uuid = plain["devices"][0][0]
-    values = {value: ask(env, CUDA_VISIBLE_DEVICES=fill(value, uuid), CUDA_DEVICE_ORDER="PCI_BUS_ID") for value, _ in PROBES}
+    values = {
+        value: ask(env, CUDA_VISIBLE_DEVICES=fill(value, uuid), CUDA_DEVICE_ORDER="PCI_BUS_ID") for value, _ in PROBES
+    }
     orders = {order: ask(env, CUDA_DEVICE_ORDER=order) for order in ORDERS}
     return {"unset": plain, "pci": ask(env, CUDA_DEVICE_ORDER="PCI_BUS_ID"), "values": values, "orders": orders}
 
@@ -82,7 +89,10 @@ def differences(machine: gm.Topology, told: Mapping[str, object]) -> list[str]:
     """Where the driver contradicts what the model claims to know; what it calls unknown cannot be contradicted."""
     uuid = told["unset"]["devices"][0][0]
     wrong = []
-    cases = [({"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": fill(v, uuid)}, told["values"][v]) for v, _ in PROBES]
+    cases = [
+        ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": fill(v, uuid)}, told["values"][v])
+        for v, _ in PROBES
+    ]
     cases += [({}, told["unset"]), ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, told["pci"])]
     for env, answer in cases:
         prediction = gm.resolve(gm.Scenario.from_env(machine, env))

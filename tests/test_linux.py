@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -184,15 +183,25 @@ def test_odd_entries(tree: Tree) -> None:
     assert buses == ["00000000:02:00.0", "00000000:05:00.0"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read(tree: Tree) -> None:
+@pytest.mark.parametrize("hidden", ["information", "vendor", "driver", "gpus", "devices"])
+def test_what_may_not_be_read(tree: Tree, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
     server(tree)
-    (tree.root / "proc/driver/nvidia/gpus/0000:5e:00.0/information").chmod(0)
-    (tree.root / "proc/driver/nvidia/gpus/0000:5e:00.0").chmod(0)
-    try:
-        assert machine(tree).gpus[0].pci_bus_id == "00000000:5E:00.0"
-    finally:
-        (tree.root / "proc/driver/nvidia/gpus/0000:5e:00.0").chmod(0o700)
+
+    def guarded(name: str) -> None:
+        original = getattr(Path, name)
+
+        def call(self: Path, *args: object, **kwargs: object) -> object:
+            if self.name == hidden:
+                raise PermissionError(13, "Permission denied", str(self))
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(Path, name, call)
+
+    for name in ("open", "stat", "readlink", "iterdir"):
+        guarded(name)
+    found = machine(tree)
+    assert [gpu.pci_bus_id for gpu in found.gpus] == ["00000000:5E:00.0", "00000000:86:00.0"]
+    assert [gpu.problem for gpu in found.gpus] == [None] * 2
 
 
 # ---- details ----

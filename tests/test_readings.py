@@ -73,6 +73,7 @@ def machine(name: str | int) -> Topology:
         "split-old": split("535.104.05"),
         "lost": replace(equal(4), gpus=(*equal(4).gpus[:2], lost, equal(4).gpus[3])),
         "numbered": replace(split(), gpus=(_numbered(split().gpus[0]), split().gpus[1])),
+        "unnumbered": Topology((replace(equal(1).gpus[0], mig_instances=(MigInstance(SLICES[0]),)), equal(3).gpus[2])),
         "hollow": replace(equal(3), gpus=(replace(equal(3).gpus[0], mig_mode=True), *equal(3).gpus[1:])),
     }[name]
 
@@ -179,6 +180,7 @@ TABLE: dict[str, list[Row]] = {
         Row(SLICES[1], "numbered", [0], "[(0, 3)]", NVITOP),
         Row(PATH, "split", [0], "[(0, 1)]", NVITOP),
         Row("MIG-d80e4b93", "split", [], "[]", NVITOP),
+        Row(f"MIG-{UUIDS[0]}/None/None", "unnumbered", [], "[]", "a name made of what is not known names nothing"),
         Row(None, "hollow", [1, 2], "[1, 2]", f"{NVITOP}: MIG mode without a device hides that GPU only"),
     ],
     "dask-cuda": [
@@ -560,7 +562,6 @@ LISTS = st.none() | st.lists(ENTRIES, max_size=6).map(",".join) | st.text(max_si
 
 @given(st.sampled_from(MACHINES), LISTS, st.sampled_from([None, "PCI_BUS_ID", "odd"]))
 @example(MACHINES[0], "\ud800,\x00", None)
-@example(MACHINES[3], f"MIG-{None}/{None}/{None}", None)
 def test_any_text_is_read(topology: Topology, value: str | None, order: str | None) -> None:
     prediction = predict(topology, value, order)
     found = by_key(prediction)

@@ -45,6 +45,8 @@ def test_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     subprocess.run([python, "-m", "pip", "install", "-q", str(wheel), "ipykernel"], check=True, capture_output=True)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    run = subprocess.run([python, "-W", "ignore", "-c", PROGRAM], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [python, "-W", "ignore", "-c", PROGRAM], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     assert "torch" in run.stdout

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ..catalog import look_up
 from ..errors import GpumapError, ImpossibleMachine, UnreadableTopology
 from ..explanation import gpu_name, message
 from ..frozen import FrozenDict
@@ -595,8 +596,10 @@ def _may_be_one_model(one: Gpu, other: Gpu) -> bool:
     if one.name is None or other.name is None:
         return True
     a, b = (gpu.short_name.casefold() for gpu in (one, other))
-    heads = [name.removesuffix("...").rstrip() for name in (a, b)]
-    return a == b or (a.endswith("...") and b.startswith(heads[0])) or (b.endswith("...") and a.startswith(heads[1]))
+    if a == b or (a.endswith("...") and b.startswith(a[:-3])) or (b.endswith("...") and a.startswith(b[:-3])):
+        return True
+    models = look_up(one.name), look_up(other.name)
+    return None not in models and models[0] == models[1]
 
 
 def _surroundings(join: _Pairing) -> Iterator[Drift]:

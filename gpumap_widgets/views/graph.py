@@ -181,7 +181,8 @@ def _process_chips(process: Process, comparison: Comparison | None) -> list[Chip
         if edge is not None:
             lead = MARKS[edge.verdict]
             seen = edge.observed.name if edge.observed and edge.observed.name else say("graph.no-device")
-            sub = short(say(f"graph.{edge.verdict.replace(' ', '-')}", seen=Gpu(name=seen).short_name), _SUB)
+            names = {"seen": Gpu(name=seen).short_name, "foretold": short(gpu.short_name, 11)}
+            sub = short(say(f"graph.{edge.verdict.replace(' ', '-')}", **names), _SUB)
         row = device.token if device.token is not None and device.token < MOST_ROWS else device.ordinal
         chips.append(Chip(PROCESS, row, lead, f"cuda:{device.ordinal}", sub, _hover(gpu), device.position, False))
     return chips + _more(PROCESS, len(process.devices) - MOST_ROWS)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 
+from ..beliefs import Belief
 from ..explanation import stop_reason
 from ..mapping import Comparison, Finding, Prediction, Process, Step
+from ..readings import ToolReading
 from ..texts import say
 from ..topology import Topology
 from .palette import STYLE, colour
@@ -16,6 +18,7 @@ from .text import number, short_uuid
 
 _MOST_ROWS = 512
 _MOST_TOKENS = 64
+_MOST_INDICES = 16
 
 
 def tag(name: str, inner: str, css: str = "", **attributes: str) -> str:
@@ -90,11 +93,19 @@ def reading_html(topology: Topology, origins: Sequence[Mapping[str, int]]) -> st
     rows = []
     for position, gpu in enumerate(topology.gpus[: _MOST_ROWS + 1]):
         lines = origins[position] if position < len(origins) else {}
-        shown = (gpu.nvml_index, gpu.name, gpu.pci.short if gpu.pci else None, short_uuid(gpu.uuid) or None, gpu.memory_mib)
+        shown = (
+            gpu.nvml_index,
+            gpu.name,
+            gpu.pci.short if gpu.pci else None,
+            short_uuid(gpu.uuid) or None,
+            gpu.memory_mib,
+        )
         cells = []
         for name, value in zip(_READ_FIELDS, shown, strict=True):
             line = lines.get(name)
-            where = tag("span", escape(say("read.line", line=line)), "gpumap-source") if line and value is not None else ""
+            where = (
+                tag("span", escape(say("read.line", line=line)), "gpumap-source") if line and value is not None else ""
+            )
             text = say("read.missing") if value is None else str(value)
             cells.append(tag("td", f"{escape(text)} {where}", "gpumap-missing" if value is None else ""))
         rows.append(tag("tr", "".join(cells)))
@@ -120,7 +131,7 @@ def table_html(prediction: Prediction, comparison: Comparison | None = None) -> 
     if len(prediction.processes) > 1:
         columns.insert(0, "rank")
     if comparison is not None:
-        columns.append("verdict")
+        columns.append(_verdict_column(comparison))
     rows = prediction_rows(prediction, comparison)
     return _table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: _MOST_ROWS + 1]])
 
@@ -138,7 +149,13 @@ def _row(row: Row, columns: Sequence[str]) -> str:
         "certainty": _cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
         "verdict": _verdict_cell(row.verdict),
     }
+    cells["verdict-simulated"] = cells["verdict"]
     return tag("tr", "".join(cells[c] for c in columns), "gpumap-faded" if row.ordinal is None else "")
+
+
+def _verdict_column(comparison: Comparison) -> str:
+    """The head of the verdicts: whatever rests on a simulated driver says so."""
+    return "verdict-simulated" if comparison.observation.simulated else "verdict"
 
 
 def _uuid_cell(row: Row) -> str:
@@ -196,6 +213,45 @@ def findings_html(findings: Sequence[Finding]) -> str:
     return tag("ul", "".join(items), "gpumap-findings")
 
 
+def _agreement(*, agrees: bool | None) -> str:
+    key = "unknown" if agrees is None else "agrees" if agrees else "differs"
+    return _cell(f"{MARKS[key]} {say('agreement.' + key)}", f"gpumap-{key}")
+
+
+def _indices(indices: Sequence[int | None]) -> str:
+    shown = ", ".join(say("cell.none") if i is None else str(i) for i in indices[:_MOST_INDICES])
+    return shown + (" …" if len(indices) > _MOST_INDICES else "")
+
+
+def tools_html(found: Sequence[ToolReading], believed: Sequence[Belief]) -> str:
+    """What other tools make of the same values, and what would follow from the orders that people believe in."""
+    rows = []
+    for one in found:
+        note = f"{escape(str(one.note))} {tag('span', escape(one.source), 'gpumap-source')}"
+        cells = [
+            tag("th", escape(one.tool), scope="row", title=str(one.how)),
+            _cell(one.shown, "gpumap-code gpumap-wrap"),
+            _agreement(agrees=one.agrees_with_driver),
+            tag("td", note, "gpumap-wrap"),
+        ]
+        rows.append(tag("tr", "".join(cells)))
+    parts = [_table(say("caption.tools"), ("tool", "shown", "agreement", "note"), rows)]
+    if believed:
+        rows = [
+            tag(
+                "tr",
+                tag("th", escape(say(f"belief.{one.rule}")), scope="row")
+                + _cell(_indices(one.nvml_indices), "gpumap-code")
+                + _agreement(agrees=one.agrees)
+                + _cell(one.evidence, "gpumap-wrap"),
+            )
+            for one in believed
+        ]
+        parts.append(tag("h4", escape(say("caption.beliefs"))))
+        parts.append(_table(say("caption.beliefs"), ("belief", "indices", "agreement", "evidence"), rows))
+    return tag("div", "".join(parts), "gpumap-stages")
+
+
 def prediction_html(prediction: Prediction) -> str:
     """A prediction as a rich display: sentence and table."""
     return page(sentence_html(prediction) + table_html(prediction))
@@ -242,7 +298,7 @@ def edges_html(comparison: Comparison) -> str:
             _verdict_cell(edge.verdict),
         ]
         rows.append(tag("tr", "".join(cells)))
-    columns = ["ordinal", "foretold", "seen", "pci", "uuid", "verdict"]
+    columns = ["ordinal", "foretold", "seen", "pci", "uuid", _verdict_column(comparison)]
     return _table(say("caption.comparison"), columns, rows) if rows else ""
 
 

@@ -50,6 +50,7 @@ STYLE = """
 .gpumap-note { color: var(--gm-dim); margin: 2px 0; overflow-wrap: anywhere; }
 .gpumap ol.gpumap-steps { margin: 4px 0; padding-left: 26px; } .gpumap ol.gpumap-steps li { padding: 2px 0; overflow-wrap: anywhere; }
 .gpumap .gpumap-stages h4 { margin: 10px 0 2px; font-size: 13px; color: var(--gm-dim); } .gpumap .gpumap-stages h4:first-child { margin-top: 0; }
+.gpumap table.gpumap-table td.gpumap-wrap { white-space: normal; min-width: 140px; overflow-wrap: anywhere; }
 .gpumap-missing { color: var(--gm-dim); font-style: italic; }
 .gpumap-source { color: var(--gm-dim); font-size: 11px; } .gpumap-source::before { content: "— "; }
 .gpumap ul.gpumap-findings { list-style: none; margin: 4px 0; padding: 0; }

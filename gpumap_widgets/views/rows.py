@@ -9,7 +9,7 @@ from ..mapping import Comparison, Device, Edge, Prediction, Process
 from ..texts import say
 from ..topology import Gpu, MigInstance
 
-MARKS = {"agrees": "✓", "differs": "✗", "not checked": "–"}
+MARKS = {"agrees": "✓", "differs": "✗", "not checked": "–", "unknown": "?"}
 """Verdict → sign; the word always stands beside it."""
 _NAMED_IN_SENTENCE = 4
 _MOST_INDICES = 8

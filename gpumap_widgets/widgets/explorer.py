@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from html import escape
 from typing import Any
@@ -10,9 +10,11 @@ from typing import Any
 import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 import traitlets
 
+from ..beliefs import beliefs
 from ..editing import toggle
 from ..errors import GpumapError
 from ..mapping import Comparison, Prediction
+from ..readings import readings
 from ..resolver import resolve
 from ..scenario import CUDA_VISIBLE_DEVICES, Scenario
 from ..sources.presets import PRESETS, preset
@@ -28,7 +30,12 @@ from .live import LivePanel
 from .machine import GIVEN, THIS, MachinePicker
 from .store import State, Store
 
-_TABS = ("table", "steps", "findings", "live")
+_TABS = ("table", "steps", "findings", "tools", "live")
+_LAZY: Mapping[str, Callable[[Prediction], str]] = {
+    "steps": lambda prediction: html.steps_html(prediction.steps),
+    "tools": lambda prediction: html.tools_html(readings(prediction), beliefs(prediction)),
+}
+"""Tabs that are written only while they are open: an edit pays for what is seen."""
 
 
 class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -70,7 +77,10 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         graph_box.add_class("gpumap-graph")
         self.children = [
             w.HTML(f"<style>{STYLE}</style>", layout={"height": "0", "margin": "0", "display": "none"}),
-            w.HBox([field["machine"], self._machine.refresh, self._machine.toggle, self._live.start, self._live.cancel], layout=wrap),
+            w.HBox(
+                [field["machine"], self._machine.refresh, self._machine.toggle, self._live.start, self._live.cancel],
+                layout=wrap,
+            ),
             self._machine.box,
             self._html["notice"],
             w.HBox([field["order"], field["state"]], layout={**wrap, "grid_gap": "4px 40px"}),
@@ -92,6 +102,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         for control in self._controls.values():
             control.widget.observe(partial(self._edited, control), "value")
         on_gpu_click(self._figure, self._clicked)
+        self._tabs.observe(self._tab_changed, "selected_index")
         self._store.observe(lambda change: self._show(change.new), "state")
         self.observe(self._set_from_outside, "scenario")
 
@@ -153,7 +164,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         redraw(self._figure, drawing)
         self._fit.alt = drawing.alt
         self._html["table"].value = html.table_html(prediction, state.comparison)
-        self._html["steps"].value = html.steps_html(prediction.steps)
+        self._open_tab()
         self._html["findings"].value = html.findings_html(prediction.findings)
         self._live.show(state)
         n = len(prediction.findings)
@@ -161,6 +172,16 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         titles[2] = say("ui.tab-findings-n", n=n) if n else titles[2]
         if list(self._tabs.titles) != titles:
             self._tabs.titles = titles
+
+    def _open_tab(self) -> None:
+        """Write the tab that is open; a lazy one that is not open holds nothing, rather than something outdated."""
+        opened = _TABS[self._tabs.selected_index or 0]
+        for name, make in _LAZY.items():
+            self._html[name].value = make(self._store.state.prediction) if name == opened else ""
+
+    def _tab_changed(self, _: Any) -> None:
+        with self._store.lock:
+            self._open_tab()
 
     def close(self) -> None:
         """Stop a run, and close every widget that belongs to the explorer, layouts and styles too."""

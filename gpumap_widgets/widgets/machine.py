@@ -80,7 +80,9 @@ class MachinePicker:
         """Which traits the list has in a state."""
         if state.machine not in PRESETS:
             self._own[state.machine] = state.scenario.topology
-        options = [(say("ui.machine-this"), THIS), *((row.title, key) for key, row in PRESETS.items())]
+        own = self._own.get(THIS)
+        this = say("ui.machine-simulated" if own is not None and own.simulated else "ui.machine-this")
+        options = [(this, THIS), *((row.title, key) for key, row in PRESETS.items())]
         for key in (GIVEN, PASTED):
             if key in self._own:
                 options.append((say(f"ui.machine-{key}", source=self._own[key].source), key))

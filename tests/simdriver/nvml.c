@@ -452,6 +452,30 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(const struct handle *h, unsig
     return list_processes(h, count, NULL, infos);
 }
 
+/* All processes compute, none draws. */
+static int no_processes(const struct handle *h, unsigned *count)
+{
+    NEED_DEVICE(h);
+    NEED(count, INVALID_ARGUMENT);
+    *count = 0;
+    return SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses(const struct handle *h, unsigned *count, struct process_v1 *infos)
+{
+    return (void)infos, no_processes(h, count);
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v2(const struct handle *h, unsigned *count, struct process_v2 *infos)
+{
+    return (void)infos, no_processes(h, count);
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(const struct handle *h, unsigned *count, struct process_v2 *infos)
+{
+    return (void)infos, no_processes(h, count);
+}
+
 /* ---- links ---- */
 
 static const struct link *link_of(int a, int b)

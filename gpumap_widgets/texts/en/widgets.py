@@ -3,6 +3,7 @@
 SENTENCES = {
     "ui.machine": "Machine",
     "ui.machine-this": "This machine",
+    "ui.machine-simulated": "This machine, as a simulated driver tells it",
     "ui.machine-given": "Given: {source}",
     "ui.machine-pasted": "Pasted: {source}",
     "ui.paste": "Paste…",
@@ -37,6 +38,7 @@ SENTENCES = {
     "ui.tab-steps": "Steps",
     "ui.tab-findings": "Findings",
     "ui.tab-findings-n": "Findings ({n})",
+    "ui.tab-tools": "Other tools",
     "ui.tab-live": "Live",
     "ui.click-refused": "A click cannot change this list: correct the entry that is marked first.",
     "ui.graph": "The map from nvidia-smi to cuda numbers. Click a GPU to hide or show it.",
