@@ -34,7 +34,7 @@ soak: dev  ## the long runs: full fuzz, differential and load
 
 lint: dev
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check --quiet . || $(BIN)/ruff format --diff --quiet .
+	$(BIN)/ruff format --check --quiet .
 
 types: dev
 	$(BIN)/mypy

@@ -27,10 +27,10 @@ from .scenario import Layer, Scenario
 from .topology import Gpu, MigInstance, Topology
 
 if TYPE_CHECKING:
-    from .beliefs import beliefs
+    from .beliefs import believed_orders
     from .comparison import compare
     from .live import observe
-    from .readings import readings
+    from .readings import tool_readings
     from .sources.nvml import this_machine
     from .sources.presets import PRESETS, preset
     from .widgets.explorer import Explorer
@@ -39,9 +39,9 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "Explorer": ".widgets.explorer",
-    "beliefs": ".beliefs",
+    "believed_orders": ".beliefs",
     "compare": ".comparison",
-    "readings": ".readings",
+    "tool_readings": ".readings",
     "observe": ".live",
     "this_machine": ".sources.nvml",
     "PRESETS": ".sources.presets",
@@ -73,13 +73,13 @@ __all__ = [
     "Topology",
     "UnreadableScenario",
     "UnreadableTopology",
-    "beliefs",
+    "believed_orders",
     "compare",
     "observe",
     "preset",
-    "readings",
     "resolve",
     "this_machine",
+    "tool_readings",
 ]
 
 

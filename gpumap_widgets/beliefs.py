@@ -31,7 +31,7 @@ class Belief:
     """
 
 
-def beliefs(prediction: Prediction) -> tuple[Belief, ...]:
+def believed_orders(prediction: Prediction) -> tuple[Belief, ...]:
     """What the scenario would give if CUDA counted by each believed order.
 
     () where the order is documented, seen, or of no consequence: then there is nothing left to believe.

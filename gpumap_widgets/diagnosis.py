@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .device_order import DOCUMENTED_VALUES
-from .explanation import gpu_name, message, stop_reason
+from .explanation import clip, gpu_name, message, stop_reason
 from .frozen import FrozenDict
 from .mapping import Finding, Message, Prediction, Process
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
@@ -32,7 +32,7 @@ def _emptied(_: Prediction, process: Process) -> Fields | None:
     stop = process.reading.stop
     if stop is None or not stop.empties:
         return None
-    return _unit(value=process.reading.value, why=stop_reason(process))
+    return _unit(value=clip(process.reading.value or ""), why=stop_reason(process))
 
 
 def _cut(_: Prediction, process: Process) -> Fields | None:
@@ -40,7 +40,7 @@ def _cut(_: Prediction, process: Process) -> Fields | None:
     if stop is None or stop.empties:
         return None
     kept = len(reading.picks)
-    return _unit(token=reading.tokens[stop.token].text, kept=kept, named=len(reading.tokens), why=stop_reason(process))
+    return _unit(token=clip(reading.tokens[stop.token].text), kept=kept, named=len(reading.tokens), why=stop_reason(process))
 
 
 def _hides_all(_: Prediction, process: Process) -> Fields | None:
@@ -49,7 +49,7 @@ def _hides_all(_: Prediction, process: Process) -> Fields | None:
 
 def _undocumented_order(_: Prediction, process: Process) -> Fields | None:
     value = process.env.get(CUDA_DEVICE_ORDER)
-    return _unit(value=value) if value is not None and value not in DOCUMENTED_VALUES else None
+    return _unit(value=clip(value)) if value is not None and value not in DOCUMENTED_VALUES else None
 
 
 def _numbers_not_smi(prediction: Prediction, process: Process) -> Fields | None:

@@ -50,6 +50,11 @@ def message(key: str, **fields: Any) -> Message:
     return Message(key, FrozenDict(fields))
 
 
+def clip(text: str, width: int = 60) -> str:
+    """A text from outside as a sentence may quote it: its middle left out where it is long."""
+    return text if len(text) <= width else f"{text[: width * 2 // 3]}…{text[-(width // 3) :]}"
+
+
 def counted(n: int) -> str:
     """``4 GPUs``, ``1 GPU``, ``no GPU``."""
     return say("count.no-gpu" if n == 0 else "count.one-gpu" if n == 1 else "count.gpus", n=n)
@@ -76,12 +81,12 @@ def _machine(topology: Topology) -> Iterator[Step]:
 def _order(topology: Topology, process: Process) -> Iterator[Step]:
     order = process.order
     value = process.env.get(CUDA_DEVICE_ORDER)
-    shown = say("order.unset") if value is None else say("order.value", value=value)
+    shown = say("order.unset") if value is None else say("order.value", value=clip(value))
     source = _ORDER_SOURCES[order.rule]
     fields = {"value": shown, "count": counted(len(order.places)), "driver": topology.driver_version}
     yield Step("order", message(f"step.order.{order.rule}", source=topology.source, **fields), order.certainty, source)
     if order.doubt:
-        yield Step("order", message(f"doubt.{order.doubt}", value=value), order.certainty, source)
+        yield Step("order", message(f"doubt.{order.doubt}", value=clip(value or "")), order.certainty, source)
     scores = [strength(topology.gpus[i]).score for i in order.places]
     for place, (position, certainty) in enumerate(zip(order.places, order.certainties, strict=True)):
         gpu = topology.gpus[position]
@@ -145,7 +150,7 @@ def _token_step(topology: Topology, process: Process, number: int, pick: Pick | 
         odd = pick.rule if pick.rule.startswith("mig-") else token.rule
         spelling = say("spelling", why=say(f"rule.{odd}")) if odd not in ("integer", "uuid") else ""
         key = "step.token.kept" if pick.by_number else "step.token.kept-uuid"
-        fields = {"token": token.text, "gpu": gpu_name(topology.gpus[position], mig), "place": pick.place}
+        fields = {"token": clip(token.text), "gpu": gpu_name(topology.gpus[position], mig), "place": pick.place}
         certainty = reading.basis_of(pick).certainty
         return Step("list", message(key, spelling=spelling, **fields), certainty, _source(odd), number, position)
     if stop is not None and number == stop.token:
@@ -154,18 +159,18 @@ def _token_step(topology: Topology, process: Process, number: int, pick: Pick | 
         kept = say("kept.some" if reading.picks else "kept.none")
         key = "step.token.empties" if stop.empties else "step.token.stop"
         return Step(
-            "list", message(key, token=token.text, why=why, kept=kept), basis.certainty, _source(stop.rule), number
+            "list", message(key, token=clip(token.text), why=why, kept=kept), basis.certainty, _source(stop.rule), number
         )
     if stop is not None and number > stop.token:
         return Step(
-            "list", message("step.token.ignored", token=token.text), Certainty.CERTAIN, _source(stop.rule), number
+            "list", message("step.token.ignored", token=clip(token.text)), Certainty.CERTAIN, _source(stop.rule), number
         )
     if stop is not None and stop.empties:
         return Step("list", _lost(topology, process, number), Certainty.CERTAIN, _source(stop.rule), number)
     why = say("rule.mig-first-only")
     return Step(
         "list",
-        message("step.token.dropped", token=token.text, why=why),
+        message("step.token.dropped", token=clip(token.text), why=why),
         Certainty.CERTAIN,
         _source("mig-first-only"),
         number,
@@ -176,8 +181,8 @@ def _lost(topology: Topology, process: Process, number: int) -> Message:
     """A token that stands before the repeat which empties the list."""
     token, places = process.reading.tokens[number], process.order.places
     by_number = 0 <= token.value < len(places)
-    gpu = gpu_name(topology.gpus[places[token.value]]) if by_number else token.text
-    return message("step.token.lost" if by_number else "step.token.lost-uuid", token=token.text, gpu=gpu)
+    gpu = gpu_name(topology.gpus[places[token.value]]) if by_number else ""
+    return message("step.token.lost" if by_number else "step.token.lost-uuid", token=clip(token.text), gpu=gpu)
 
 
 def _source(rule: str) -> str:
@@ -189,7 +194,7 @@ def stop_reason(process: Process) -> str:
     stop: Stop | None = process.reading.stop
     if stop is None:
         return ""
-    other = process.reading.tokens[stop.other].text if stop.other is not None else ""
+    other = clip(process.reading.tokens[stop.other].text) if stop.other is not None else ""
     reason = say(f"rule.{stop.rule}", count=counted(len(process.order.places)), other=other)
     if stop.spelling and RULES[stop.spelling].basis is Basis.UNKNOWN:
         reason += f" ({say(f'rule.{stop.spelling}')})"

@@ -133,8 +133,8 @@ class Page:
         self.page.keyboard.press("Escape")
         self.page.locator("text=Run").first.click()
         self.page.locator(".lm-Menu-itemLabel", has_text=re.compile(r"^Run All Cells$")).click()
-        self.page.wait_for_selector(".gpumap-view-sentence .gpumap-sentence", timeout=60_000)
-        self.page.wait_for_selector(".gpumap-graph .js-plotly-plot .textpoint", timeout=60_000)
+        for css in (".gpumap-view-sentence .gpumap-sentence", ".gpumap-graph .js-plotly-plot .textpoint"):
+            self.page.wait_for_selector(css, timeout=90_000, state="attached")  # it may be out of sight
         self.settle()
 
     def settle(self, ms: int = 250) -> None:

@@ -207,6 +207,7 @@ def test_two_explorers_do_not_touch_each_other(mixed_lab: tuple[str, Path], tab:
         "import gpumap_widgets as gm\na = gm.Explorer(gm.preset('three'))\na",
         "b = gm.Explorer(gm.preset('mixed'))\nb",
     )
+    tab.set_viewport_size({"width": 1400, "height": 2600})
     page = Page(tab, address, name)
     page.run_all()
     tab.wait_for_function("() => document.querySelectorAll('.gpumap-view-sentence .gpumap-sentence').length === 2")

@@ -105,6 +105,15 @@ def test_an_empty_entry_shows_as_a_tag_and_stays_empty(explorer: Any) -> None:
     assert explorer.scenario.visible_devices == "1,∅,"
 
 
+def test_a_list_too_long_for_tags_is_kept_as_text(explorer: Any) -> None:
+    text = ",".join(map(str, range(5000)))
+    widget(explorer, "raw").value = text
+    assert list(widget(explorer, "tags").value) == []
+    widget(explorer, "tags").value = ["1"]
+    assert explorer.scenario.visible_devices == text
+    assert len(view(explorer, "tokens")) < 20_000
+
+
 def test_unset_is_not_empty(explorer: Any) -> None:
     widget(explorer, "raw").value = "3"
     widget(explorer, "raw").value = ""  # the list was deleted: the variable is now set to nothing

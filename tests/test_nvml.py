@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pynvml as real  # noqa: TID251 - what the fake stands in for
+import pynvml as real
 import pytest
 
 import gpumap_widgets as gm

@@ -26,10 +26,11 @@ from hypothesis import strategies as st
 from gpumap_widgets import texts
 from gpumap_widgets.layers import LAYERS, LayerRow
 from gpumap_widgets.mapping import Prediction
-from gpumap_widgets.readings import TOOLS, ToolReading, reading_rows, readings, torch_list
+from gpumap_widgets.readings import TOOLS, ToolReading, reading_rows, tool_readings
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
 from gpumap_widgets.texts import say, sentences
+from gpumap_widgets.tool_readers import torch_list
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
 from tests.conftest import MIXED, SLICES, SOAK, UUIDS, equal, predict, split
 
@@ -54,7 +55,7 @@ MIG_INDEX = "vllm 0.33.0 with nvml.h: the index of a MIG handle is its number un
 
 def by_key(prediction: Prediction) -> dict[str, ToolReading]:
     """The readings of a prediction by the key of the tool."""
-    return {tool.key: one for tool, one in zip(TOOLS, readings(prediction), strict=True)}
+    return {tool.key: one for tool, one in zip(TOOLS, tool_readings(prediction), strict=True)}
 
 
 def told(machine: Topology, tool: str, value: str | None = None, order: str | None = "PCI_BUS_ID") -> ToolReading:
@@ -401,16 +402,16 @@ def test_a_process_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = LayerRow(lambda view, _, __: (tuple(view.with_env({"CUDA_VISIBLE_DEVICES": v}) for v in "31"), ()), "test")
     monkeypatch.setitem(LAYERS, "ranks", ranks)
     prediction = resolve(Scenario(equal(4), (Layer("ranks"),)))
-    assert {one.nvml_indices for one in readings(prediction)[2:4]} == {(3,)}
-    assert {one.nvml_indices for one in readings(prediction, prediction.processes[1])[2:4]} == {(1,)}
+    assert {one.nvml_indices for one in tool_readings(prediction)[2:4]} == {(3,)}
+    assert {one.nvml_indices for one in tool_readings(prediction, prediction.processes[1])[2:4]} == {(1,)}
 
 
 def test_nothing_is_read_where_nothing_starts() -> None:
-    assert readings(resolve(Scenario(MIXED, (Layer("teleport"),)))) == ()
+    assert tool_readings(resolve(Scenario(MIXED, (Layer("teleport"),)))) == ()
 
 
 def test_a_reading_is_a_value() -> None:
-    first, again = readings(predict(MIXED, "1")), readings(predict(MIXED, "1"))
+    first, again = tool_readings(predict(MIXED, "1")), tool_readings(predict(MIXED, "1"))
     assert first == again
     assert len({*first, *again}) == len(TOOLS)
     with pytest.raises(FrozenInstanceError):
@@ -418,7 +419,7 @@ def test_a_reading_is_a_value() -> None:
 
 
 def test_rows_are_plain_records() -> None:
-    rows = reading_rows(readings(predict(MIXED, "1,9,x")))
+    rows = reading_rows(tool_readings(predict(MIXED, "1,9,x")))
     columns = ["tool", "nvml_indices", "shown", "raises", "agrees_with_driver", "note", "how", "source"]
     assert [list(row) for row in rows] == [columns] * len(TOOLS)
     kinds = {name: {type(row[name]) for row in rows} for name in columns}
@@ -605,7 +606,7 @@ HOSTILE = {
 def test_hostile_text_takes_bounded_time(name: str) -> None:
     prediction = predict(equal(256), HOSTILE[name])
     start = time.perf_counter()
-    found = readings(prediction)
+    found = tool_readings(prediction)
     rows = reading_rows(found)
     assert time.perf_counter() - start < 5
     assert all(len(row["shown"]) < 200 and len(row["note"]) < 500 for row in rows)
@@ -627,7 +628,7 @@ def test_every_sentence_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "sentences", lambda _: recorder)
     scenarios = {(row.value, row.order) for row in VERDICTS} | {(UUIDS[1], None)}
     for topology, (value, order) in itertools.product(MACHINES, scenarios):
-        rows = reading_rows(readings(predict(topology, value, order)))
+        rows = reading_rows(tool_readings(predict(topology, value, order)))
         assert not any("{" in row["note"] + row["how"] for row in rows)
     assert mine - said == set()
 

@@ -12,6 +12,8 @@ from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
 from ..topology import Topology
 from .base import LayerRow, View
 
+_QUOTED = 200
+"""How much of a value a sentence quotes."""
 _SOURCE = "POSIX environ; both variables are read once, at cuInit, in no order of their own"
 
 
@@ -21,7 +23,7 @@ def apply(view: View, options: Mapping[str, Any], _: Topology) -> tuple[tuple[Vi
     steps = tuple(
         Step(
             "environment",
-            Message("step.set" if value else "step.set-empty", FrozenDict({"name": name, "value": value})),
+            Message("step.set" if value else "step.set-empty", FrozenDict({"name": name, "value": value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…"})),
             Certainty.CERTAIN,
             _SOURCE,
         )

@@ -289,7 +289,7 @@ def _topology(data: dict[str, Any]) -> Topology:
     plain = _fields(data, _TOPOLOGY, "topology")
     gpus = plain["gpus"] = [_gpu(_object(row, at), at) for at, row in _list(data.get("gpus"), "topology.gpus", 1024)]
     for name, limit, spec in (("notes", _MOST, LIMIT), ("default_order", len(gpus), range(len(gpus)))):
-        if data.get(name) is not None:
+        if data.get(name) is not None and data[name] != []:
             plain[name] = [_value(value, spec, at) for at, value in _list(data[name], f"topology.{name}", limit)]
     try:
         return topology_from_dict(plain)
@@ -560,6 +560,10 @@ class _Pairing:
                 if i in left and j not in self.then_of and not _differ(before[i], gpu):
                     self.then_of[j] = i
                     left.discard(i)
+        for i in sorted(left & set(range(len(after))) - set(self.then_of)):
+            if before[i] == after[i]:  # nothing names it, and nothing is different either
+                self.then_of[i] = i
+                left.discard(i)
         self.pairs = [(before[i], after[j]) for j, i in self.then_of.items()]
         self.gone = [before[i] for i in sorted(left)]
         self.fresh = [gpu for j, gpu in enumerate(after) if j not in self.then_of]

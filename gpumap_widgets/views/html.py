@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 
 from ..beliefs import Belief
-from ..explanation import stop_reason
+from ..explanation import clip, stop_reason
 from ..mapping import Comparison, Finding, Prediction, Process, Step
 from ..readings import ToolReading
 from ..texts import say
@@ -173,14 +173,15 @@ def tokens_html(process: Process) -> str:
     stop = reading.stop
     if stop is None:
         return ""
+    first = max(0, stop.token - _MOST_TOKENS // 2)  # of a long list, what stands around the mark
     parts = []
-    for i, token in enumerate(reading.tokens[:_MOST_TOKENS]):
+    for i, token in enumerate(reading.tokens[first : first + _MOST_TOKENS], start=first):
         css = "gpumap-stop" if i == stop.token else "gpumap-unread" if i > stop.token or stop.empties else "gpumap-read"
-        parts.append(tag("span", escape(token.text) or "&nbsp;", css))
-    more = "…" if len(reading.tokens) > _MOST_TOKENS else ""
-    code = tag("code", ",".join(parts) + more)
+        parts.append(tag("span", escape(clip(token.text)) or "&nbsp;", css))
+    before, behind = "…," if first else "", ",…" if len(reading.tokens) > first + _MOST_TOKENS else ""
+    code = tag("code", before + ",".join(parts) + behind)
     key = "tokens.empties" if stop.empties else "tokens.stop"
-    said = say(key, token=reading.tokens[stop.token].text, why=stop_reason(process))
+    said = say(key, token=clip(reading.tokens[stop.token].text), why=stop_reason(process))
     return tag("div", f"{code} {tag('span', escape(said), 'gpumap-why')}", "gpumap-tokens", role="alert")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..mapping import Comparison, Prediction
+from ..explanation import clip, stop_reason
+from ..mapping import Comparison, Prediction, Process
+from ..scenario import CUDA_VISIBLE_DEVICES
 from ..texts import say
 from ..topology import Topology
 from .rows import Row, certainty_text, memory_text, prediction_rows, sentence
 
 _SHORT_UUID = 12
+_WIDTH = 100
 
 
 def short_uuid(uuid: str | None) -> str:
@@ -61,11 +64,26 @@ def prediction_text(prediction: Prediction) -> str:
     lines = [sentence(prediction)]
     if prediction.error is None:
         lines.append(certainty_text(prediction))
+        lines += marked_list(prediction.processes[0])
         names = ("rank", "ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty")
         rows = [_cells(row) for row in prediction_rows(prediction)]
         if rows:
             lines.append(_grid([say(f"column.{name}") for name in names], rows))
     return "\n".join(_one_line_each(lines))
+
+
+def marked_list(process: Process) -> list[str]:
+    """The value of CUDA_VISIBLE_DEVICES with a mark under the entry that ends or empties it; [] when all is well."""
+    reading, stop = process.reading, process.reading.stop
+    if stop is None or reading.value is None:
+        return []
+    token = reading.tokens[stop.token]
+    head = f"{CUDA_VISIBLE_DEVICES}="
+    start = max(0, token.start - _WIDTH // 2)  # a long value is shown from shortly before the mark
+    shown = _one_line(reading.value[start : start + _WIDTH])
+    said = say("tokens.empties" if stop.empties else "tokens.stop", token=clip(token.text), why=stop_reason(process))
+    under = " " * (len(head) + token.start - start) + "^" * max(1, min(len(token.text), _WIDTH // 2))
+    return [head + shown, f"{under} {_one_line(said)}"]
 
 
 def _one_line_each(lines: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
 from ..texts import say
 from .store import State
 
+_MOST_TAGS = 128
 UNSET, EMPTY, LIST = "unset", "empty", "list"
 
 
@@ -74,20 +75,27 @@ def _empty_sign(value: str | None) -> str:
     return next(sign for n in range(1, len(entries) + 2) if (sign := "∅" * n) not in entries)
 
 
+def _too_many(value: str | None) -> bool:
+    """Whether a list is too long for tags; it is edited as text then."""
+    return value is not None and value.count(",") >= _MOST_TAGS
+
+
 def tags_control() -> Control:
     """The entries of the list as tags that can be dragged; what they join to is the value, to the letter."""
 
     def read(state: State, value: list[str]) -> State:
         now = state.scenario.visible_devices
-        if not value and now is None:
+        if (not value and now is None) or _too_many(now):
             return state
         sign = _empty_sign(now)
         return _set(state, CUDA_VISIBLE_DEVICES, ",".join("" if tag == sign else tag for tag in value))
 
     def write(state: State) -> Mapping[str, Any]:
         value = state.scenario.visible_devices
+        if _too_many(value):
+            return {"placeholder": say("ui.tags-many"), "value": []}
         sign = _empty_sign(value)
-        return {"value": [entry or sign for entry in value.split(",")] if value else []}
+        return {"placeholder": say("ui.tags"), "value": [entry or sign for entry in value.split(",")] if value else []}
 
     widget = w.TagsInput(
         value=[], allow_duplicates=True, placeholder=say("ui.tags"), layout={"flex": "1 1 220px", "width": "auto"}

@@ -10,11 +10,11 @@ from typing import Any
 import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 import traitlets
 
-from ..beliefs import beliefs
+from ..beliefs import believed_orders
 from ..editing import toggle
 from ..errors import GpumapError
 from ..mapping import Comparison, Prediction
-from ..readings import readings
+from ..readings import tool_readings
 from ..resolver import resolve
 from ..scenario import CUDA_VISIBLE_DEVICES, Scenario
 from ..sources.presets import PRESETS, preset
@@ -33,7 +33,7 @@ from .store import State, Store
 _TABS = ("table", "steps", "findings", "tools", "live")
 _LAZY: Mapping[str, Callable[[Prediction], str]] = {
     "steps": lambda prediction: html.steps_html(prediction.steps),
-    "tools": lambda prediction: html.tools_html(readings(prediction), beliefs(prediction)),
+    "tools": lambda prediction: html.tools_html(tool_readings(prediction), believed_orders(prediction)),
 }
 """Tabs that are written only while they are open: an edit pays for what is seen."""
 

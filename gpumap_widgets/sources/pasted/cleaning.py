@@ -43,7 +43,7 @@ _PLAIN_EQUALS = re.compile(r"=(?![0-9A-F]{2}|[\r\n]|$)")
 _QUOTED = re.compile(r"=([0-9A-F]{2})")
 _PRINTED_NEWLINE = re.compile(r"(?:\\r)?\\n(?=[\"'\s|+,\]}\\]|\d|GPU \d|MIG |=|$)")
 _ANY_PRINTED_NEWLINE = re.compile(r"(?<!\\)(?:\\r)?\\n")
-_UNFINISHED_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{1,35}$")
+_UNFINISHED_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{0,35}$")
 _REST_OF_UUID = re.compile(r"[0-9a-fA-F-]{1,35}(?![0-9a-zA-Z:.])")
 
 

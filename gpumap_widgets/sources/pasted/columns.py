@@ -55,6 +55,12 @@ def header_in(line: str) -> tuple[list[str], str, list[str]] | None:
     return fields, separator, rest
 
 
+def headings_only(line: str) -> bool:
+    """Whether a line is a piece of a header: names of fields with their units, and nothing else."""
+    cells = [cell for cell in cells_of(line, ",") if cell] if line[:1].islower() or line[:1] == "[" else []
+    return bool(cells) and all(_FIELD.fullmatch(cell) or cell.startswith("[") for cell in cells)
+
+
 class Block:
     """Rows under known headings."""
 
@@ -83,7 +89,8 @@ class Block:
                 return True
         elif not rows and self.width > 1:
             cells = cells_of(line, self.separator)
-            if len(cells) < self.width and self._plausible(cells[:-1], part=True):
+            # The first row stands where a row is expected; later, a line must name a GPU to be the beginning of one.
+            if len(cells) < self.width and self._plausible(cells[:-1], part=bool(self.section.records)):
                 self.begun = (at, line, 1)
                 return True
         for row in rows:

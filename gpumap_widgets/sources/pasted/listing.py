@@ -35,15 +35,14 @@ def read(text: Text) -> Iterator[Section]:
     """The listed GPUs; without UUIDs only where the names look like GPUs."""
     joined = text.joined
     section = Section("nvidia-smi -L", Numbering.NVML)
+    owners: list[Record] = []
     places: list[int] = []
     for head, end in regions(list(_GPU.finditer(joined)), len(joined)):
         record = _one(text, head, min(end, head.end() + 400)) if end - head.end() > 2 else None
         if record is not None:
-            before = len(section.records)
-            section.add(record)
-            if len(section.records) > before:
-                places.append(head.start())
-    _attach_migs(text, section, places)
+            owners.append(section.add(record))
+            places.append(head.start())
+    _attach_migs(text, section, owners, places)
     if not section.records:
         return
     if "gpu models and configuration" in text.lower:
@@ -80,7 +79,7 @@ def _one(text: Text, head: re.Match[str], end: int) -> Record | None:
     return record if len(record.values) > 1 else None
 
 
-def _attach_migs(text: Text, section: Section, places: list[int]) -> None:
+def _attach_migs(text: Text, section: Section, owners: list[Record], places: list[int]) -> None:
     """Give every MIG line to the GPU above it; the old identifiers name their GPU themselves."""
     by_uuid = {record.values.get("uuid"): record for record in section.records}
     for match in _MIG.finditer(text.joined):
@@ -89,7 +88,7 @@ def _attach_migs(text: Text, section: Section, places: list[int]) -> None:
         old = _OLD_MIG.fullmatch(uuid) if uuid else None
         owner = by_uuid.get(old[1]) if old else None
         if owner is None and (above := bisect_right(places, match.start())):
-            owner = section.records[above - 1]
+            owner = owners[above - 1]
         if owner is None:
             section.notes.append(f"Line {line} shows a MIG device, but the line of its GPU is missing.")
             continue

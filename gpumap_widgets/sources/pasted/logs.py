@@ -47,8 +47,8 @@ LOGS = (
     ),
     _log(
         "TensorFlow log",
-        "Found device ",
-        r"Found device (?P<n>\d{1,3}) with properties:",
+        ("Found device", "Found\ndevice"),
+        r"Found\s{1,9}device\s{1,9}(?P<n>\d{1,3})\s{1,9}with\s{1,9}properties:",
         r"name:\s{1,9}(?P<name>[^\n]{1,80}?)(?=\s{1,9}(?:major|computeCapability|pciBusID)\b|\n)",
         r"major:\s{0,9}(?P<major>\d{1,2})\s{1,9}minor:\s{0,9}(?P<minor>\d)\b",
         r"computeCapability:\s{0,9}(?P<cc>\d{1,2}\.\d)",

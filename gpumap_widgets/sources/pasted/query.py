@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .cleaning import Text
-from .columns import MARKS, Block, cells_of, header_in, unglued
+from .columns import MARKS, Block, cells_of, header_in, headings_only, unglued
 from .guessing import guess_fields, row_like, says_nothing, typed
 from .records import Section
 
 _COMMAND = re.compile(r"--query-gpu(?:=|\s{1,9})[\"']?([a-zA-Z0-9_.,]{1,8000})")
 _CHOSEN = re.compile(r"\s(?:-i|--id)(?:=|\s{0,9})(\d{1,3})(?:\s|$)")
 _MOST_CELLS = 400
+_MOST_LINES = 200
 _END_OF_COMMAND = re.compile(r"--format\s{0,3}[= ]\s{0,3}[\"']?csv(?:,\w{1,10}){0,2}[\"']?")
 
 
@@ -32,34 +33,41 @@ class _Lines:
         self.asked: list[str] = []
         self.chosen: int | None = None
         self.header: list[str] = []
+        self.header_at = 1
         self.open_row = False
         self.loose: list[tuple[int, list[str]]] = []
 
     def take(self, at: int, line: str) -> Iterator[Section]:
         """One line; yields the block that it ends."""
         if "--query-" in line:
+            self._open()
             self._command(line)
             return
         if self.header:
-            self.header.append(line)
-            if line.endswith(",") and len(self.header) < 200:
+            goes_on = line.startswith("[") or (self.header[-1].endswith(",") and headings_only(line))
+            if goes_on and len(self.header) < _MOST_LINES:
+                self.header.append(line)
                 return
-            line, self.header = " ".join(self.header), []
-        found = header_in(line)
-        if found and line.endswith(","):
-            self.header = [line]
-        elif found:
+            self._open()
+        if header_in(line) or (line.endswith(",") and headings_only(line)):
             yield from self._close()
-            fields, separator, rest = found
-            self.block = Block(fields, separator)
-            if rest:
-                self.block.take(at, separator.join(rest))
+            self.header, self.header_at = [line], at
         elif not (self.block and self.block.take(at, line)):
             yield from self._close()
             self._begin(at, line)
 
+    def _open(self) -> None:
+        """A block under the heading that was collected line by line: mailers wrap it too."""
+        found, self.header = header_in(" ".join(self.header)) if self.header else None, []
+        if found:
+            fields, separator, rest = found
+            self.block = Block(fields, separator)
+            if rest:  # the rows follow on the same line
+                self.block.take(self.header_at, separator.join(rest))
+
     def finish(self) -> Iterator[Section]:
         """The last block, then the rows without headings."""
+        self._open()
         yield from self._close()
         yield from _guessed(self.loose)
 

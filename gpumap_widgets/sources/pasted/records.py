@@ -88,19 +88,20 @@ class Section:
     """Label of the machine whose lines these are, where lines carry one."""
     weak: bool = False
     """Read from lines that may mean something else: it never speaks for another machine."""
-    _seen: set[object] = field(default_factory=set, repr=False)
+    _seen: dict[object, Record] = field(default_factory=dict, repr=False)
 
     def misread(self, line: int) -> None:
         """Note a line that looks like data, but was not understood."""
         self.notes.append(f"Line {line} looks like a row of this {self.shape}, but was not understood.")
         del self.notes[_MOST_NOTES:]
 
-    def add(self, record: Record) -> None:
-        """Append a record that says anything new: tools that print in a loop repeat themselves."""
+    def add(self, record: Record) -> Record:
+        """Append a record that says anything new, else return the one that said it: tools in a loop repeat themselves."""
         said = (record.number, tuple(record.values.items()), tuple(record.migs))
         if said not in self._seen:
-            self._seen.add(said)
+            self._seen[said] = record
             self.records.append(record)
+        return self._seen[said]
 
 
 Reader = Callable[[Text], Iterator[Section]]

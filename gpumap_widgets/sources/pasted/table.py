@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ...topology import MigInstance
 from .cleaning import Text
+from .names import rejoined
 from .records import BUS, WINDOWS_MODES, Numbering, Record, Section, cut_name, driver, known, lost, mib, number, regions
 
 _MODES = r"On|Off|N/A|ERR!|WDDM|TCC|MCDM|Enabled|Disabled|Yes|No"
@@ -35,7 +36,7 @@ _VERSIONS = re.compile(
 _MEMORY = re.compile(r"\d\s?[KMG]i?B\s{0,99}/\s{0,99}(\d{1,9}(?:\.\d{1,4})?\s?[MG]i?B)\b")
 _MIG_MODE = re.compile(r"(Enabled|Disabled)\*?\s{0,99}\|")
 _MIG_ROW = re.compile(
-    r"\|\s{0,99}(\d{1,3})\s{1,99}(\d{1,3}|N/A)\s{1,99}(\d{1,3}|N/A)\s{1,99}(\d{1,3})\s{0,99}\|"
+    r"(?:\||\n(?=[\d \t/NA]{7,60}\|\s{0,99}\d{1,9}\s?MiB))\s{0,99}(\d{1,3})\s{1,99}(\d{1,3}|N/A)\s{1,99}(\d{1,3}|N/A)\s{1,99}(\d{1,3})\s{0,99}\|"
     r"(?:\s{0,99}\d{1,9}\s?MiB\s{0,99}/\s{0,99}(\d{1,9}\s?MiB)\b)?"
 )
 _PROCESS = re.compile(
@@ -118,10 +119,9 @@ class _Table:
         if "--" in cell or "==" in cell:
             cell = _RULER.split(cell)[-1]
         lines = cell.rstrip().split("\n")
-        for count in range(1, min(len(lines), 4) + 1):
-            match = _FIRST_CELL.fullmatch("\n".join(lines[-count:]).strip())
-            if match is not None and match[1] is not None:
-                break
+        tries = [_FIRST_CELL.fullmatch("\n".join(lines[-count:]).strip()) for count in range(1, min(len(lines), 4) + 1)]
+        found = [match for match in tries if match is not None]
+        match = next((match for match in found if match[1] is not None), found[0] if found else None)
         if match is None:
             return None
         if match[1] is None and (match[3] is None or self.section.records or anchor.start() > 400):
@@ -137,7 +137,7 @@ class _Table:
         return record
 
     def _name(self, record: Record, cell: str, line: int) -> None:
-        record.put("name", known(cell), line)
+        record.put("name", known(rejoined(cell)), line)
         if "name" not in record.values:
             record.put(
                 "problem", lost(cell) or f"nvidia-smi prints {' '.join(cell.split())} in place of its name.", line

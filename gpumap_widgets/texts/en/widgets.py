@@ -22,6 +22,7 @@ SENTENCES = {
     "ui.state-empty": "empty",
     "ui.state-list": "list",
     "ui.tags": "add an entry",
+    "ui.tags-many": "too many entries for tags: edit the text",
     "ui.raw": "As text",
     "ui.raw-hint": "unset",
     "ui.raw-hint-empty": "set to nothing",
@@ -41,6 +42,5 @@ SENTENCES = {
     "ui.tab-tools": "Other tools",
     "ui.tab-live": "Live",
     "ui.click-refused": "A click cannot change this list: correct the entry that is marked first.",
-    "ui.graph": "The map from nvidia-smi to cuda numbers. Click a GPU to hide or show it.",
     "ui.what": "The explorer shows a machine or a scenario, not {kind}. Give a Topology, a Scenario or nothing.",
 }
