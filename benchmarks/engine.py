@@ -22,11 +22,11 @@ from gpumap_widgets import Scenario, Topology, resolve
 
 from .figures import Budget, Figure, Result, Skipped, median, number
 from .machines import EQUAL, again, identities, machine, numbers, typed
+from .processes import environment, installed
 
-ROOT = Path(__file__).resolve().parent.parent
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 GPUS = TOKENS = 16
-LISTS, BATCH = 2000, 50
+LISTS, BATCH = 1000, 50
 """Lists a way of calling, and how many of them make one sample (a sample is their mean)."""
 RATIO = Budget(20, "ratio", goal=10)
 SIZES = tuple(2**k for k in range(4, 13))
@@ -196,17 +196,20 @@ def _distinct(make: Callable[[], str], count: int, but: dict[str, None] | None =
 
 
 def _first_in_process() -> list[Figure]:
-    """The very first call of a process: modules, catalogue and sentences load."""
+    """The very first call of a process: sentences load, the catalogue is searched."""
     figures = []
-    for what, models in (("8 models × 2", "MODELS"), ("16 equal", "EQUAL")):
-        code = _FIRST.format(count=GPUS, models=models)
-        command = [sys.executable, "-c", code]
-        times = [
-            float(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
-            for _ in range(COLD_PROCESSES)
-        ]
-        figures.append(Figure(f"{what}: resolve, steps, first of a process", "µs", times))
+    with installed() as folder:
+        for what, models in (("8 models × 2", "MODELS"), ("16 equal", "EQUAL")):
+            code = _FIRST.format(count=GPUS, models=models)
+            times = [float(_python(folder, "-c", code)) for _ in range(COLD_PROCESSES)]
+            figures.append(Figure(f"{what}: resolve, steps, first of a process", "µs", times))
     return figures
+
+
+def _python(folder: Path, *arguments: str) -> str:
+    """What an interpreter prints that has the package from that folder."""
+    command, env = [sys.executable, *arguments], environment(folder)
+    return subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
 
 
 # --- growth ----------------------------------------------------------------------------------------------------------
@@ -291,8 +294,8 @@ def _fitted(what: str, times: Sequence[float], budget: Budget | None) -> Figure:
 
 def _memory(*, full: bool) -> tuple[Figure, str]:
     count = MILLION if full else PAIRS
-    command = [sys.executable, "-m", "benchmarks.pairs", str(count)]
-    said = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    with installed() as folder:
+        said = json.loads(_python(folder, "-m", "benchmarks.pairs", str(count)))
     seen = said["rss"]
     warm = len(seen) // 10  # caches with a limit are full by then
     grown = max(seen[warm:]) - seen[warm]

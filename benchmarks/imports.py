@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from .figures import Budget, Figure, Result
+from .processes import environment, installed
 
-ROOT = Path(__file__).resolve().parent.parent
-PAIRS = 30
-BUDGET_MS = 50
+ROUNDS = 30
+BUDGET = Budget(50, "extra")
+BARE, STANDARD, OURS = "pass", "import dataclasses, enum, json", "import gpumap_widgets"
+NAME = "bare interpreter"
 HEAVY = (
     "torch",
     "pandas",
@@ -29,53 +33,76 @@ HEAVY = (
 )
 """The five of the budget, and others whose loading would be felt."""
 _LOADED = "import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
-_SLOWEST = 8
+_SLOWEST = 12
 
 
-def _seconds(code: str) -> float:
-    """How long an interpreter takes from start to exit."""
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    return time.perf_counter() - started
+class Cost(NamedTuple):
+    """What an interpreter costs from start to exit, in ms."""
+
+    wall: float
+    cpu: float
 
 
-def _modules(module: str) -> set[str]:
+def _worked() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _cost(code: str, folder: Path) -> Cost:
+    command, env = [sys.executable, "-c", code], environment(folder)
+    before, started = _worked(), time.perf_counter()
+    subprocess.run(command, cwd=folder, env=env, check=True)
+    return Cost(1000 * (time.perf_counter() - started), 1000 * (_worked() - before))
+
+
+def _modules(module: str, folder: Path) -> set[str]:
     command = [sys.executable, "-c", _LOADED.format(module=module)]
-    return set(json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout))
+    done = subprocess.run(command, cwd=folder, env=environment(folder), check=True, capture_output=True, text=True)
+    return set(json.loads(done.stdout))
 
 
-def _slowest() -> list[tuple[float, str]]:
+def _slowest(folder: Path) -> list[tuple[float, str]]:
     """The modules with the longest time of their own, in ms, as ``-X importtime`` tells it."""
-    command = [sys.executable, "-X", "importtime", "-c", "import gpumap_widgets"]
-    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stderr
-    rows = [line.removeprefix("import time:").split("|") for line in said.splitlines() if line.count("|") == 2]
+    command = [sys.executable, "-X", "importtime", "-c", OURS]
+    done = subprocess.run(command, cwd=folder, env=environment(folder), check=True, capture_output=True, text=True)
+    rows = [line.removeprefix("import time:").split("|") for line in done.stderr.splitlines() if line.count("|") == 2]
     after = [(int(own) / 1000, name.strip()) for own, _, name in rows[1:]]
-    bare = _modules("sys")
+    bare = _modules("sys", folder)
     return sorted((row for row in after if row[1] not in bare), reverse=True)[:_SLOWEST]
 
 
-def run(*, full: bool) -> Result:
-    """Interpreters with and without the import, in turn."""
-    bare, ours = "pass", "import gpumap_widgets"
-    for code in (bare, ours):
-        _seconds(code)  # writes the bytecode, fills the page cache
-    with_it, without = [], []
-    for i in range(PAIRS * (3 if full else 1)):
-        order = ((ours, with_it), (bare, without))
-        for code, kept in order if i % 2 else reversed(order):
-            kept.append(1000 * _seconds(code))
-    loaded = _modules("gpumap_widgets") - _modules("sys")
+def _run(folder: Path, rounds: int) -> Result:
+    costs: dict[str, list[Cost]] = {BARE: [], STANDARD: [], OURS: []}
+    for code in costs:
+        _cost(code, folder)  # the first one reads the disk
+    for i in range(rounds):
+        order = tuple(costs)
+        for code in order[i % 3 :] + order[: i % 3]:
+            costs[code].append(_cost(code, folder))
+    wall = {code: [cost.wall for cost in found] for code, found in costs.items()}
+    cpu = {code: [cost.cpu for cost in found] for code, found in costs.items()}
+    loaded = _modules("gpumap_widgets", folder) - _modules("sys", folder)
     heavy = sorted(name for name in HEAVY if name in loaded)
-    slowest = _slowest()
     figures = [
-        Figure("import gpumap_widgets", "ms", with_it, "bare interpreter", without, Budget(BUDGET_MS, "extra")),
+        Figure("import gpumap_widgets", "ms", wall[OURS], NAME, wall[BARE], BUDGET),
+        Figure("  by processor time", "ms", cpu[OURS], NAME, cpu[BARE]),
+        Figure(f"{STANDARD} alone", "ms", wall[STANDARD], NAME, wall[BARE]),
+        Figure("  by processor time", "ms", cpu[STANDARD], NAME, cpu[BARE]),
         Figure("heavy modules that it loads", "", [len(heavy)], budget=Budget(0, "most"), details={"heavy": heavy}),
     ]
-    extra = figures[0].extra
+    extra = [f"{figure.extra or 0:.1f}" for figure in figures[:4]]
     own = sum(name.split(".")[0] == "gpumap_widgets" for name in loaded)
+    slowest = ", ".join(f"{name} {ms:.1f}" for ms, name in _slowest(folder))
     notes = [
-        f"over a bare interpreter: {extra:.1f} ms (median of the differences)",
+        f"over a bare interpreter (median of the differences): {extra[0]} ms, by processor time {extra[1]}",
+        f"of that for the standard library alone ({STANDARD}): {extra[2]} ms, by processor time {extra[3]}",
         f"heavy modules loaded: {', '.join(heavy) or 'none'}; {own} modules of its own, {len(loaded) - own} others",
-        "longest by themselves (ms, with -X importtime): " + ", ".join(f"{name} {ms:.1f}" for ms, name in slowest),
+        f"longest by themselves, ms with -X importtime: {slowest}",
     ]
     return Result(figures, notes)
+
+
+def run(*, full: bool) -> Result:
+    """Interpreters with and without the import, and with what it cannot do without of the standard library, in turn."""
+    with installed() as folder:
+        return _run(folder, ROUNDS * (3 if full else 1))

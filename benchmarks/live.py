@@ -16,8 +16,8 @@ from typing import Any
 from tests import simdriver
 
 from .figures import Budget, Figure, Result, Skipped, median
+from .processes import environment, installed
 
-ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 7
 BUDGET = 1.5
 _TORCH = "import torch; torch.cuda.get_device_properties(0)"
@@ -54,9 +54,10 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _python(code: str, env: Mapping[str, str]) -> tuple[float, str]:
-    """How long an interpreter takes over some code, and what it printed."""
+    """Seconds that an interpreter takes over some code, and what it printed."""
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    command, folder = [sys.executable, "-c", code], env["PYTHONPATH"]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     took = time.perf_counter() - started
     if done.returncode != 0:
         raise RuntimeError(f"a measured process failed: {done.stderr[-2000:]}")
@@ -74,8 +75,8 @@ def _observe(env: Mapping[str, str]) -> dict[str, Any]:
 
 def run(*, full: bool) -> Result:
     """Observations and bare runs of torch in turn, each in a fresh process."""
-    with tempfile.TemporaryDirectory() as folder:
-        env = _environment(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, installed() as package:
+        env = environment(package, _environment(Path(folder)))
         _python(_TORCH, env)  # the first of each reads the disk
         _observe(env)
         answers, alone = [], []

@@ -206,7 +206,7 @@ def pair_certainty(a: Strength, b: Strength) -> tuple[Certainty, str]:
     The first row that applies decides, as the evidence was graded: equal models; scores within a tenth; Ada against
     Blackwell; every measure agrees; a capability whose weight is not pinned; the rest.
     """
-    if a == b or (a.name == b.name and a.name):
+    if a == b or (a.name and a.name == b.name and a.score == b.score):
         return Certainty.LIKELY, "equal-models"
     if a.score is None or b.score is None:
         return Certainty.UNKNOWN, "unknown-model"

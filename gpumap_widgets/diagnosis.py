@@ -40,7 +40,9 @@ def _cut(_: Prediction, process: Process) -> Fields | None:
     if stop is None or stop.empties:
         return None
     kept = len(reading.picks)
-    return _unit(token=clip(reading.tokens[stop.token].text), kept=kept, named=len(reading.tokens), why=stop_reason(process))
+    return _unit(
+        token=clip(reading.tokens[stop.token].text), kept=kept, named=len(reading.tokens), why=stop_reason(process)
+    )
 
 
 def _hides_all(_: Prediction, process: Process) -> Fields | None:

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from .mapping import Prediction
+from .mapping import Prediction, Process
+from .resolver import resolve
+from .scenario import CUDA_VISIBLE_DEVICES
 
 
 def toggle(prediction: Prediction, position: int) -> str | None:
     """The value of CUDA_VISIBLE_DEVICES after a click on a GPU: hidden if it was visible, visible if it was hidden.
 
     A list of UUIDs stays one. A GPU is added behind the last entry that counts, so that an entry which ends the list
-    stays where it is and stays wrong. None where a click cannot help: the list is emptied by a repeat, the GPU cannot
-    be used, or it is a MIG machine, where a whole GPU is no entry.
+    stays where it is and stays wrong. Every proposal is checked by resolving it: None where a click cannot change just
+    this GPU, because the list is emptied by a repeat, the GPU cannot be used, or a MIG device is no whole GPU.
     """
     if not prediction.processes:
         return None
     process = prediction.processes[0]
-    order, reading = process.order.places, process.reading
-    if position not in order or (reading.stop and reading.stop.empties) or any(d.mig for d in process.devices):
+    if position not in process.order.places or (process.reading.stop and process.reading.stop.empties):
         return None
-    gpu = prediction.scenario.topology.gpus[position]
-    place = str(order.index(position))
+    value = _proposal(prediction, process, position)
+    after = resolve(prediction.scenario.with_env(**{CUDA_VISIBLE_DEVICES: value}))
+    return value if after.processes and _shown(after.processes[0]) == _shown(process) ^ {(position, None)} else None
+
+
+def _shown(process: Process) -> set[tuple[int, int | None]]:
+    picks = zip(process.devices, process.reading.picks, strict=True)
+    return {(device.position, pick.mig) for device, pick in picks}
+
+
+def _proposal(prediction: Prediction, process: Process, position: int) -> str:
+    """The value that should do it."""
+    order, reading = process.order.places, process.reading
     if reading.value is None:
         return ",".join(str(i) for i, p in enumerate(order) if p != position)
     entries = [token.text for token in reading.tokens]
     naming = [d.token for d in process.devices if d.position == position and d.token is not None]
     if naming:
         return ",".join(text for i, text in enumerate(entries) if i not in naming)
-    end = reading.stop.token if reading.stop else len(entries)
-    by_uuid = bool(entries) and entries[0].startswith("GPU-") and gpu.uuid is not None
-    entries.insert(end, gpu.uuid if by_uuid and gpu.uuid else place)
+    uuid = prediction.scenario.topology.gpus[position].uuid
+    by_uuid = bool(entries) and entries[0].startswith("GPU-") and uuid is not None
+    entries.insert(
+        reading.stop.token if reading.stop else len(entries), uuid if by_uuid and uuid else str(order.index(position))
+    )
     return ",".join(entries)

@@ -33,7 +33,7 @@ def explain(prediction: Prediction) -> tuple[Step, ...]:
     views: tuple[View, ...] = (View(),)
     for layer in prediction.scenario.layers:
         row = LAYERS.get(layer.kind)
-        if row is None:
+        if row is None or row.problem(layer.options):
             break
         results = [row.apply(view, layer.options, topology) for view in views]
         views = tuple(view for new, _ in results for view in new)
@@ -159,7 +159,11 @@ def _token_step(topology: Topology, process: Process, number: int, pick: Pick | 
         kept = say("kept.some" if reading.picks else "kept.none")
         key = "step.token.empties" if stop.empties else "step.token.stop"
         return Step(
-            "list", message(key, token=clip(token.text), why=why, kept=kept), basis.certainty, _source(stop.rule), number
+            "list",
+            message(key, token=clip(token.text), why=why, kept=kept),
+            basis.certainty,
+            _source(stop.rule),
+            number,
         )
     if stop is not None and number > stop.token:
         return Step(

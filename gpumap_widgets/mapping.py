@@ -133,6 +133,11 @@ class Finding:
         return self.fix.text() if self.fix else None
 
 
+def _nothing(_: Prediction) -> tuple[Any, ...]:
+    """What there is to explain where nothing starts."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Prediction:
     """What the driver will do with a scenario, and how sure that is."""
@@ -142,8 +147,8 @@ class Prediction:
     certainty: Certainty
     error: str | None = None
     """What the launcher or the runtime would refuse; None when it starts."""
-    _explain: Callable[[Prediction], tuple[Step, ...]] = field(default=lambda _: (), repr=False, compare=False)
-    _diagnose: Callable[[Prediction], tuple[Finding, ...]] = field(default=lambda _: (), repr=False, compare=False)
+    _explain: Callable[[Prediction], tuple[Step, ...]] = field(default=_nothing, repr=False, compare=False)
+    _diagnose: Callable[[Prediction], tuple[Finding, ...]] = field(default=_nothing, repr=False, compare=False)
 
     @property
     def nvml_indices(self) -> tuple[int | None, ...]:

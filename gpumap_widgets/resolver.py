@@ -29,6 +29,9 @@ def resolve(scenario: Scenario) -> Prediction:
         if row is None:
             error = say("error.unknown-layer", kind=layer.kind)
             return Prediction(scenario, (), Certainty.UNKNOWN, error)
+        odd = row.problem(layer.options)
+        if odd is not None:
+            return Prediction(scenario, (), Certainty.UNKNOWN, say("error.odd-options", kind=layer.kind, why=odd))
         views = tuple(new for view in views for new in row.apply(view, layer.options, scenario.topology)[0])
     processes = tuple(_process(scenario.topology, view) for view in views)
     certainty = least(p.certainty for p in processes)
@@ -85,6 +88,7 @@ def candidates(topology: Topology, order: DeviceOrder) -> Candidates:
             for place, gpu in enumerate(gpus)
             if gpu.mig_mode
         }
-        return Candidates(uuids, PrefixIndex(uuids), mig, topology.driver_major)
+        unusable = len(topology.usable) < len(topology.gpus)
+        return Candidates(uuids, PrefixIndex(uuids), mig, topology.driver_major, unusable)
 
     return topology.memo(("candidates", order.places), make)

@@ -137,7 +137,7 @@ class Scenario:
                     "This is no scenario of a version that this release reads.",
                     remedy=f"It must be a JSON object with gpumap_scenario: {SCHEMA}.",
                 )
-            layers = tuple(Layer(_text(layer["kind"]), layer["options"]) for layer in data["layers"])
+            layers = tuple(_layer(row) for row in data["layers"])
             return cls(topology_from_dict(data["topology"]), layers)
         except UnreadableScenario:
             raise
@@ -164,7 +164,7 @@ def asdict_topology(topology: Topology) -> dict[str, Any]:
         "notes",
     ):
         value = getattr(topology, name)
-        if value not in (None, False, ()):
+        if value not in (None, False, ()) or (name == "default_order" and value == ()):
             out[name] = list(value) if isinstance(value, tuple) else value
     return out
 
@@ -176,33 +176,57 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-_GPU_TYPES: Mapping[str, type] = {"name": str, "uuid": str, "pci_bus_id": str, "problem": str, "mig_mode": bool}
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(["name", "uuid", "pci_bus_id", "problem", "profile", "driver_version", "platform", "source"], str),
+    **dict.fromkeys(["mig_mode", "default_order_measured", "simulated"], bool),
+}
+"""Type of a field in JSON; whatever is not named here is a whole number."""
+_PARTS = frozenset({"gpus", "mig_instances", "compute_capability", "default_order", "notes", "_memo"})
+"""Fields that are made of others."""
+
+
+def _values(row: Any, kind: type) -> dict[str, Any]:
+    """The plain fields of a frozen type from a JSON object. Raises TypeError where one has another type."""
+    if not isinstance(row, Mapping):
+        raise TypeError(f"an object expected, not {row!r}")
+    out = {f.name: row[f.name] for f in fields(kind) if f.name in row and f.name not in _PARTS}
+    for name, value in out.items():
+        if type(value) is not _TYPES.get(name, int):
+            raise TypeError(f"{name} is {value!r}, not {_TYPES.get(name, int).__name__}")
+    return out
+
+
+def _items(row: Mapping[str, Any], name: str, kind: type) -> tuple[Any, ...]:
+    """A list in a JSON object, all of one type; () where it is not there."""
+    items = row.get(name, [])
+    if not isinstance(items, list) or any(type(item) is not kind for item in items):
+        raise TypeError(f"{name} is {items!r}, no list of {kind.__name__}")
+    return tuple(items)
 
 
 def topology_from_dict(data: Mapping[str, Any]) -> Topology:
     """The inverse of `asdict_topology`. Raises TypeError, ValueError or KeyError for other data."""
+    values = _values(data, Topology)
+    order = _items(data, "default_order", int) if data.get("default_order") is not None else None
     gpus = tuple(_gpu(row) for row in data["gpus"])
-    known = {f.name for f in fields(Topology)} - {"gpus", "_memo"}
-    rest: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known}
-    for name in ("driver_version", "source"):
-        if name in rest:
-            _text(rest[name])
-    return Topology(gpus, **rest)
+    return Topology(gpus, default_order=order, notes=_items(data, "notes", str), **values)
 
 
 def _gpu(row: Mapping[str, Any]) -> Gpu:
-    values = {k: row[k] for k in (f.name for f in fields(Gpu)) if k in row}
-    for name, value in values.items():
-        wanted = _GPU_TYPES.get(name, int)
-        if name in ("compute_capability", "mig_instances"):
-            continue
-        if type(value) is not wanted:
-            raise TypeError(f"{name} is {value!r}, not {wanted.__name__}")
-    if "compute_capability" in values:
-        major, minor = values["compute_capability"]
-        values["compute_capability"] = (int(major), int(minor))
-    names = {f.name for f in fields(MigInstance)}
-    values["mig_instances"] = tuple(
-        MigInstance(**{k: v for k, v in m.items() if k in names}) for m in row.get("mig_instances", ())
-    )
-    return Gpu(**values)
+    values = _values(row, Gpu)
+    if row.get("compute_capability") is not None:
+        major, minor = _items(row, "compute_capability", int)
+        values["compute_capability"] = (major, minor)
+    instances = (MigInstance(**_values(m, MigInstance)) for m in _items(row, "mig_instances", dict))
+    return Gpu(mig_instances=tuple(instances), **values)
+
+
+def _layer(row: Mapping[str, Any]) -> Layer:
+    options = row["options"]
+    if not isinstance(options, Mapping):
+        raise TypeError(f"options is {options!r}, no object")
+    if row["kind"] == ENVIRONMENT:
+        given = options.get("set", {})
+        if not isinstance(given, Mapping) or any(not isinstance(value, str) for value in given.values()):
+            raise TypeError(f"set is {given!r}, no object of texts")
+    return Layer(_text(row["kind"]), options)

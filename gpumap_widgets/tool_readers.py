@@ -172,7 +172,7 @@ def torch_helpers(world: World) -> Outcome:
 
 
 def nvitop(world: World) -> Outcome:
-    """nvitop's own parser, used where the driver cannot be asked."""
+    """Nvitop's own parser, used where the driver cannot be asked."""
     found: dict[str, tuple[Entry, object]] = {}
     if world.value is None:
         found = {str(i): (entry, i) for i, entry in enumerate(world.all)}

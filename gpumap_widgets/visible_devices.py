@@ -30,6 +30,10 @@ __all__ = [
 
 _CLOUDS_ALL = frozenset({"uuid-after-integer", "mixed-families"})
 """Stops that may do more than end the list: a mixed list could be read in another way altogether."""
+_MAY_REPEAT = frozenset(
+    {"integer-leading-zero", "integer-huge", "uuid-bare", "uuid-blank", "uuid-case", "uuid-tail", "uuid-no-digits"}
+)
+"""Spellings that may name another device than the one that is taken here, and so one that stands there already."""
 
 
 class MigPlace(NamedTuple):
@@ -50,6 +54,13 @@ class Candidates(NamedTuple):
     mig: Mapping[int, tuple[MigPlace, ...]]
     """Place → instances, for GPUs in MIG mode; empty tuple for one without instances."""
     driver_major: int | None
+    unusable: bool = False
+    """Whether the machine has a GPU that cannot be used: whether CUDA counts it is not known."""
+
+    @property
+    def uuids_shown(self) -> bool:
+        """Whether the UUID of every device is known; else a name may be that of one that is not."""
+        return None not in self.uuids
 
 
 class Pick(NamedTuple):
@@ -125,14 +136,34 @@ def read(value: str | None, candidates: Candidates) -> Reading:
         if stop.rule in _CLOUDS_ALL:
             shared.add(stop.rule)
         if stop.empties:
+            if candidates.mig and _is_uncut(candidates, tokens[stop.token], picks, stop):
+                rules.add("mig-without-instances")
             picks = ()
         elif picks:  # with nothing kept, both readings of a later repeat give nothing
             shared.update(_repeat_behind(tokens, stop))
+    read_tokens = tokens[1 : stop.token + 1 if stop else None]
+    if any(token.rule in _MAY_REPEAT for token in read_tokens) or (picks and stop and stop.rule == "uuid-case"):
+        shared.add("may-repeat")
+    shared.update(_beside_lost(picks, stop, candidates))
     if candidates.mig:
         picks, limits = _mig_limits(picks, candidates)
         shared.update(limits)
     rules |= shared
     return Reading(value, tokens, tuple(picks), stop, "list", tuple(sorted(rules)), tuple(sorted(shared)))
+
+
+def _is_uncut(candidates: Candidates, token: Token, picks: Sequence[Pick], stop: Stop) -> bool:
+    """Whether a repeat is one of a GPU in MIG mode without instances, which may be no device at all."""
+    again = [pick.place for pick in picks if pick.token == stop.other]
+    return bool(again) and candidates.mig.get(again[0]) == () and token.kind is not Kind.MIG_UUID
+
+
+def _beside_lost(picks: Sequence[Pick], stop: Stop | None, candidates: Candidates) -> tuple[str, ...]:
+    """What a GPU that cannot be used does to the others: their numbers are unknown, their names go on working."""
+    if not candidates.unusable:
+        return ()
+    counted = any(pick.by_number for pick in picks) or (stop is not None and stop.rule == "out-of-range")
+    return ("lost-number",) if counted else ("lost-neighbour",) if picks else ()
 
 
 def _walk(tokens: tuple[Token, ...], candidates: Candidates) -> tuple[Sequence[Pick], Stop | None]:
@@ -160,7 +191,10 @@ def _walk(tokens: tuple[Token, ...], candidates: Candidates) -> tuple[Sequence[P
             place, mig, rule = found
         first = seen.setdefault((place, mig), number)
         if first != number:
-            return picks, Stop(number, _repeat_rule(family, tokens[first], token), empties=True, other=first)
+            spelling = token.rule if RULES[token.rule].basis is Basis.UNKNOWN else None
+            return picks, Stop(
+                number, _repeat_rule(family, tokens[first], token), empties=True, other=first, spelling=spelling
+            )
         picks.append(Pick(place, mig, number, rule, family is Kind.INTEGER))
     return picks, None
 
@@ -204,16 +238,26 @@ def _find_gpu(token: Token, candidates: Candidates) -> tuple[int, None, str] | s
     """The place that a ``GPU-…`` token names, with its rule; the name of a rule where it names none."""
     if token.rule == "uuid-blank":
         return token.rule  # as torch reads it; nobody knows for the driver
-    text = token.text
-    found = candidates.prefixes.starting_with(text)
-    if len(found) == 1 and token.rule != "uuid-tail":
-        return found[0], None, token.rule
-    if len(found) > 1:
-        return "ambiguous-uuid"
-    folded = text[4:].lower()
-    if any(uuid and uuid[4:].lower().startswith(folded) for uuid in candidates.uuids):
+    found = _gpu_by_prefix(token.text, candidates)
+    if isinstance(found, str):
+        return found
+    if token.rule == "uuid-tail":
+        return "unknown-uuid"
+    return found, None, token.rule if candidates.uuids_shown or token.rule == "uuid" else "uuid-not-shown"
+
+
+def _gpu_by_prefix(text: str, candidates: Candidates) -> int | str:
+    """The place of the one GPU whose UUID begins with a text; the name of a rule where there is none or more."""
+    found = candidates.prefixes.starting_with(text, limit=len(candidates.mig) + 2)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        uncut = [place for place in found if candidates.mig.get(place) == ()]
+        return "mig-without-instances" if len(found) - len(uncut) <= 1 else "ambiguous-uuid"
+    folded = text.lower()
+    if any(uuid and uuid.lower().startswith(folded) for uuid in candidates.uuids):
         return "uuid-case"
-    return "unknown-uuid"
+    return "unknown-uuid" if candidates.uuids_shown else "uuid-not-shown"
 
 
 def _find_mig(token: Token, candidates: Candidates) -> tuple[int, int, str] | str:
@@ -221,25 +265,34 @@ def _find_mig(token: Token, candidates: Candidates) -> tuple[int, int, str] | st
     if token.rule == "uuid-blank":
         return token.rule
     if token.rule in ("mig-path", "mig-path-short"):
-        parent, gi, ci = token.text.removeprefix("MIG-").split("/")
-        found = candidates.prefixes.starting_with(parent)
-        if len(found) != 1:
-            return "ambiguous-uuid" if found else "unknown-mig"
-        instances = candidates.mig.get(found[0], ())
-        for number, instance in enumerate(instances):
-            if (instance.gpu_instance_id, instance.compute_instance_id) == (int(gi), int(ci)):
-                return found[0], number, token.rule
-        unnumbered = any(i.gpu_instance_id is None for i in instances)
-        return "mig-numbers-not-shown" if unnumbered else "unknown-mig"
-    matches = [
-        (place, number)
-        for place, instances in candidates.mig.items()
-        for number, instance in enumerate(instances)
-        if instance.uuid is not None and instance.uuid.startswith(token.text)
-    ]
+        return _mig_by_path(token, candidates)
+    places = [(p, n, m.uuid) for p, found in candidates.mig.items() for n, m in enumerate(found)]
+    matches = [(place, number) for place, number, uuid in places if uuid is not None and uuid.startswith(token.text)]
     if len(matches) == 1:
         return *matches[0], token.rule
-    return "mig-prefix" if matches or token.rule == "mig-prefix" else "unknown-mig"
+    if matches or token.rule == "mig-prefix":
+        return "mig-prefix"
+    folded = token.text.lower()
+    if any(uuid is not None and uuid.lower().startswith(folded) for _, _, uuid in places):
+        return "uuid-case"
+    return "unknown-mig" if all(uuid is not None for _, _, uuid in places) else "uuid-not-shown"
+
+
+def _mig_by_path(token: Token, candidates: Candidates) -> tuple[int, int, str] | str:
+    """``MIG-GPU-<uuid>/<gpu instance>/<compute instance>``."""
+    parent, gi, ci = token.text.removeprefix("MIG-").split("/")
+    place = _gpu_by_prefix(parent, candidates)
+    if isinstance(place, str):
+        return "unknown-mig" if place == "unknown-uuid" else place
+    rule = "uuid-no-digits" if parent == "GPU-" else token.rule
+    if not candidates.uuids_shown and token.rule != "mig-path":
+        rule = "uuid-not-shown"
+    instances = candidates.mig.get(place, ())
+    for number, instance in enumerate(instances):
+        if (instance.gpu_instance_id, instance.compute_instance_id) == (int(gi), int(ci)):
+            return place, number, rule
+    unnumbered = any(i.gpu_instance_id is None or i.compute_instance_id is None for i in instances)
+    return "mig-numbers-not-shown" if unnumbered else "unknown-mig"
 
 
 def _era(candidates: Candidates) -> str:
@@ -251,8 +304,9 @@ def _era(candidates: Candidates) -> str:
 def _read_unset(candidates: Candidates) -> Reading:
     """An unset variable: every device, MIG rules aside."""
     if not candidates.mig:
-        picks = tuple(Pick(place, None, None, "unset", True) for place in range(len(candidates.uuids)))
-        return Reading(None, (), picks, None, "unset", ("unset",))
+        picks = tuple(Pick(place, None, None, "unset", by_number=True) for place in range(len(candidates.uuids)))
+        lost = _beside_lost(picks, None, candidates)
+        return Reading(None, (), picks, None, "unset", ("unset", *lost), lost)
     migs = [(place, n, m) for place, found in sorted(candidates.mig.items()) for n, m in enumerate(found)]
     era = _era(candidates)
     shown: list[tuple[int, int | None]]
@@ -274,35 +328,56 @@ def _read_unset(candidates: Candidates) -> Reading:
 
 
 def _mig_limits(picks: Sequence[Pick], candidates: Candidates) -> tuple[Sequence[Pick], set[str]]:
-    """Apply what MIG changes: numbers that name a GPU in MIG mode, and how many instances one process may have."""
+    """Apply what MIG changes: names of a GPU in MIG mode, and how many instances one process may have."""
     era = _era(candidates)
     rules: set[str] = set()
     out: list[Pick] = []
     for pick in picks:
-        if not pick.by_number:
+        if pick.mig is not None:
             out.append(pick)
             continue
-        if pick.place not in candidates.mig:
-            empty_before = any(not found and place < pick.place for place, found in candidates.mig.items())
-            rule = "mig-without-instances" if empty_before else "mig-neighbour"
-            out.append(pick._replace(rule=rule))
-        else:
-            instances = candidates.mig[pick.place]
-            rule = "mig-without-instances" if not instances else "mig-integer-old" if era == "old" else "mig-integer"
-            if instances:
-                out.append(pick._replace(mig=0, rule=rule))
-        rules.add(rule)
-    rules -= {"mig-neighbour", "mig-integer-old"}  # these speak of one pick each
-    instances_named = [p for p in out if p.mig is not None]
-    if len(out) > 1 and instances_named:
-        if era == "new":
-            homes = {(p.place, candidates.mig[p.place][p.mig or 0].gpu_instance_id) for p in instances_named}
-            known = all(gi is not None for _, gi in homes)
-            if known and len(homes) < len(instances_named):
-                rules.add("mig-same-instance")
-        elif len(instances_named) == len(out) and era == "old" and not any(p.by_number for p in out):
-            rules.add("mig-first-only")
-            out = out[:1]
-        else:
-            rules.add("mig-driver-unknown" if era == "?" else "mixed-families")
-    return out, rules
+        instances = candidates.mig.get(pick.place)
+        rule = _mig_rule(pick, candidates, era)
+        if rule is not None and rule not in _OF_ONE_PICK:
+            rules.add(rule)
+        if instances is None:
+            out.append(pick._replace(rule=rule) if rule else pick)
+        elif instances:
+            out.append(pick._replace(mig=0, rule=rule or pick.rule))
+    named = [pick for pick in out if pick.mig is not None]
+    if len(out) < 2 or not named:
+        return out, rules
+    if era == "old":
+        rules.add("mig-first-only" if len(named) == len(out) else "mig-alone")
+        return named[:1], rules
+    if era == "?":
+        rules.add("mig-driver-unknown")
+    elif len(named) < len(out):
+        rules.add("mixed-families")
+    return out, rules | _shared_homes(named, candidates)
+
+
+def _shared_homes(named: Sequence[Pick], candidates: Candidates) -> set[str]:
+    """Whether some of the named instances lie in one GPU instance, of which a process gets one."""
+    homes = [(p.place, candidates.mig[p.place][p.mig or 0].gpu_instance_id) for p in named]
+    if len({place for place, _ in homes}) == len(homes):
+        return set()
+    if any(instance is None for _, instance in homes):
+        return {"mig-instance-not-shown"}
+    return {"mig-same-instance"} if len(set(homes)) < len(homes) else set()
+
+
+_OF_ONE_PICK = frozenset({"mig-neighbour", "mig-integer-old"})
+"""MIG rules that speak of one pick, not of the list."""
+
+
+def _mig_rule(pick: Pick, candidates: Candidates, era: str) -> str | None:
+    """The MIG rule for a pick of a whole GPU, by number or by UUID; None where MIG changes nothing."""
+    instances = candidates.mig.get(pick.place)
+    if not pick.by_number:
+        return None if instances is None else "mig-gpu-uuid"
+    if instances == () or any(not found and place < pick.place for place, found in candidates.mig.items()):
+        return "mig-without-instances"
+    if instances is None:
+        return "mig-neighbour"
+    return "mig-integer-old" if era == "old" else "mig-integer"

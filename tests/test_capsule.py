@@ -738,7 +738,6 @@ def test_the_table_of_drifts_is_whole_and_in_order_of_harm(monkeypatch: pytest.M
         "drift.nowhere",
         "drift.name.python",
         "drift.name.cuda",
-        "drift.name.driver_cuda",
     }
     assert {key for key in known if key.startswith("drift.")} - said == places - said
     assert {str(module._place(gpu)) for gpu in (Gpu(3), Gpu(None, pci_bus_id="5E:00.0"), Gpu())} == {

@@ -33,11 +33,12 @@ HEAVY = (
     "IPython",
 )
 
-LAYERS = tuple(
-    "errors frozen certainty texts identity catalog topology grammar visible_devices strength device_order scenario mapping "
-    "layers explanation diagnosis resolver tool_readers readings beliefs editing comparison sources views live widgets cli "
-    "__main__".split()
-)
+LAYERS = (
+    "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "visible_devices",
+    "strength", "device_order", "scenario", "mapping", "layers", "explanation", "diagnosis", "resolver",
+    "tool_readers", "readings", "beliefs", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
+    "__main__",
+)  # fmt: skip
 """Each may import those before it. A package counts as one: its modules may import each other, without a circle."""
 
 DOORS = {

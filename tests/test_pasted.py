@@ -155,6 +155,48 @@ def test_damage_changes_nothing(shape, damage):
     assert essence(read(DAMAGES[damage](text)).topology) == essence(read(text).topology)
 
 
+@pytest.mark.parametrize(
+    "damage", ["mail quote", "time and level", "compose", "docker JSON", "HTML br", "spaces collapsed", "wrapped at 72"]
+)
+@pytest.mark.parametrize("case", CASES, **by_name)
+def test_damage_changes_nothing_of_odd_texts_either(case: Case, damage):
+    if "\t" in case.text and damage == "wrapped at 72":
+        pytest.skip("the wrapping of Python makes blanks of the tabs that separate the cells")
+    assert read(DAMAGES[damage](case.text)).topology.gpus == read(case.text).topology.gpus
+
+
+def test_a_row_of_many_columns_wraps_over_many_lines():
+    """Also: a cell [N/A] at the beginning of a line is no label of a pod."""
+    odd = [f"ecc.errors.made_up.{i}" for i in range(90)]
+    header = ", ".join(["timestamp", "driver_version", *odd, "memory.total [MiB]", "name", *odd, "index", "uuid"])
+    rows = [
+        ", ".join(
+            [
+                "2025/03/04 10:11:12.123",
+                "550.90.07",
+                *["[N/A]"] * 90,
+                f"{c.memory} MiB",
+                c.name,
+                *["0 us"] * 90,
+                str(c.index),
+                c.uuid,
+            ]
+        )
+        for c in MIXED
+    ]
+    text = "\n".join([header, *rows])
+    for damage in ("mail quote", "wrapped at 60", "wrapped at 72", "one line"):
+        topology = read(DAMAGES[damage](text)).topology
+        assert [(g.nvml_index, g.name, g.uuid, g.memory_mib) for g in topology.gpus] == [
+            (c.index, c.name, c.uuid, c.memory) for c in MIXED
+        ]
+
+
+def test_a_repeated_list_keeps_its_mig_devices_where_they_are():
+    text = CASES[7].text + "GPU 2: Tesla T4 (UUID: " + U[4] + ")\n"
+    assert read(text + text).topology == read(text).topology
+
+
 @pytest.mark.parametrize("shape", SHAPES, **by_name)
 def test_a_cut_text_is_read_as_far_as_it_goes_and_nothing_is_invented(shape):
     text = shape()

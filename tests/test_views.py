@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -248,7 +249,7 @@ def test_text_html_and_frame_say_the_same(name: str) -> None:
     plain = str(prediction)
     assert plain.startswith(sentence(prediction))
     assert certainty_text(prediction) in plain
-    assert len(plain.split("\n")) == len(rows) + (3 if rows else 2)
+    assert len(plain.split("\n")) == len(rows) + (3 if rows else 2) + 2 * bool(prediction.processes[0].reading.stop)
     for device in prediction.processes[0].devices:
         assert f"cuda:{device.ordinal}" in plain
 
@@ -326,6 +327,47 @@ def test_small_pieces() -> None:
     assert short_uuid(UUIDS[0]) == "GPU-3f8a1c27…"
     assert short("exactly", 7) == "exactly"
     assert short("a bit longer", 7) == "a bit…"
+
+
+@pytest.mark.parametrize(
+    ("value", "stop", "mark"),
+    [
+        ("5,6,7,8", "8", "^"),
+        ("2,,1", "", "^"),
+        ("1,1,3", "1", "^"),
+        ("0, foo ,1", " foo ", "^^^^^"),
+        ("-1", "-1", "^^"),
+    ],
+)
+def test_a_mark_stands_under_the_entry_that_ends_the_list(value: str, stop: str, mark: str) -> None:
+    lines = str(predict(equal(8), value)).split("\n")
+    shown = next(line for line in lines if line.endswith(f"={value}"))
+    under = lines[lines.index(shown) + 1]
+    token = predict(equal(8), value).processes[0].reading.stop.token  # type: ignore[union-attr]
+    start = shown.index("=") + 1 + sum(len(text) + 1 for text in value.split(",")[:token])
+    assert value.split(",")[token] == stop
+    assert under[:start].strip() == ""
+    assert under[start:].split(" ")[0] == mark
+
+
+def test_a_mark_stands_under_its_entry_in_a_long_list_too() -> None:
+    plain = str(predict(equal(8), listed([*range(8), *["x"] * 4000, "end"])))
+    (value, under) = next(
+        pair for pair in itertools.pairwise(plain.split("\n")) if pair[0].startswith("CUDA_VISIBLE_DEVICES=")
+    )
+    assert len(value) < 200
+    assert value[under.index("^")] == "x"
+    late = str(predict(equal(3000), listed([*range(2000), "x", 5])))
+    (value, under) = next(
+        pair for pair in itertools.pairwise(late.split("\n")) if pair[0].startswith("CUDA_VISIBLE_DEVICES=")
+    )
+    assert value[under.index("^")] == "x"
+    assert len(value) < 200
+
+
+def test_a_list_that_ends_well_has_no_mark() -> None:
+    for name in ("mixed", "list", "empty", "mig"):
+        assert "^" not in str(PREDICTIONS[name])
 
 
 def test_a_comparison_as_text() -> None:

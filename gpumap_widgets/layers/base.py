@@ -34,7 +34,9 @@ class LayerRow(NamedTuple):
     """One kind of layer."""
 
     apply: Apply
-    """``(view, options, machine) -> (views, steps)``; must not raise on odd options."""
+    """``(view, options, machine) -> (views, steps)``; options without a `problem` must not make it raise."""
+    problem: Callable[[Mapping[str, Any]], str | None]
+    """What is wrong with the shape of the options, in a few words; None for options that can be read."""
     source: str
     """Where its facts come from."""
 

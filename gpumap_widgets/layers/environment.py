@@ -23,7 +23,10 @@ def apply(view: View, options: Mapping[str, Any], _: Topology) -> tuple[tuple[Vi
     steps = tuple(
         Step(
             "environment",
-            Message("step.set" if value else "step.set-empty", FrozenDict({"name": name, "value": value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…"})),
+            Message(
+                "step.set" if value else "step.set-empty",
+                FrozenDict({"name": name, "value": value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…"}),
+            ),
             Certainty.CERTAIN,
             _SOURCE,
         )
@@ -33,4 +36,13 @@ def apply(view: View, options: Mapping[str, Any], _: Topology) -> tuple[tuple[Vi
     return (view.with_env(changes),), steps
 
 
-ENVIRONMENT_ROW = LayerRow(apply, _SOURCE)
+def problem(options: Mapping[str, Any]) -> str | None:
+    """Options hold one mapping, ``set``, from names to texts."""
+    given = options.get("set", FrozenDict())
+    if not isinstance(given, Mapping):
+        return f"“set” is {given!r}, no mapping"
+    odd = [name for name, value in given.items() if not isinstance(value, str)]
+    return f"the value of {odd[0]} is {given[odd[0]]!r}, no text" if odd else None
+
+
+ENVIRONMENT_ROW = LayerRow(apply, problem, _SOURCE)

@@ -70,7 +70,7 @@ class Capsule:
     host: str | None = None
     user: str | None = None
     versions: Mapping[str, str] = field(default_factory=FrozenDict)
-    """``python``, ``torch``, ``cuda`` (that torch was built for), ``driver``, ``driver_cuda`` (the newest it serves)."""
+    """``python``, ``torch``, ``cuda`` (that torch was built for), ``driver``."""
     labels: Mapping[str, str] = field(default_factory=FrozenDict)
     """The user's own names, by UUID: ``slot 3, left``."""
     processes: tuple[CapsuleProcess, ...] | None = None
@@ -519,7 +519,7 @@ _OF_A_JOB = re.compile(
     r"(SLURM|OMPI_COMM_WORLD|PMIX?|MASTER)_.*|MPI_LOCALRANKID|((LOCAL|GROUP|NODE)_)?RANK|(LOCAL_)?WORLD_SIZE"
 )
 """Variables that differ from one start to the next; they say nothing about a drift."""
-_VERSIONS = ("python", "torch", "cuda", "driver_cuda")
+_VERSIONS = ("python", "torch", "cuda")
 _MOST_NAMED = 8
 
 

@@ -55,7 +55,7 @@ def topology_text(topology: Topology) -> str:
     ]
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
     notes = "".join(f"\n{_one_line(note)}" for note in topology.notes)
-    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({topology.source}{driver})"
+    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({_one_line(topology.source + driver)})"
     return f"{title}\n{_grid(head, rows)}{notes}" if rows else title + notes
 
 

@@ -21,6 +21,7 @@ _AMOUNT = re.compile(r"\d{1,9}(?:\.\d{1,4})?(?: ?[KMGT]i?B)?")
 _CAPABILITY = re.compile(r"(\d{1,2})\.(\d)")
 SIZE = re.compile(r"\d{1,9} ?MiB")
 """A cell with a memory size."""
+_LONG_ROW = 12
 _WRAPS = 60
 """A row is put together again from at most so many lines: 202 columns in a mail of 72 characters need about 50."""
 
@@ -58,7 +59,8 @@ def header_in(line: str) -> tuple[list[str], str, list[str]] | None:
 def headings_only(line: str) -> bool:
     """Whether a line is a piece of a header: names of fields with their units, and nothing else."""
     cells = [cell for cell in cells_of(line, ",") if cell] if line[:1].islower() or line[:1] == "[" else []
-    return bool(cells) and all(_FIELD.fullmatch(cell) or cell.startswith("[") for cell in cells)
+    fields = [cell for cell in cells if _FIELD.fullmatch(cell)]
+    return bool(fields) and all(cell.startswith("[") for cell in cells if cell not in fields)
 
 
 class Block:
@@ -89,8 +91,10 @@ class Block:
                 return True
         elif not rows and self.width > 1:
             cells = cells_of(line, self.separator)
-            # The first row stands where a row is expected; later, a line must name a GPU to be the beginning of one.
-            if len(cells) < self.width and self._plausible(cells[:-1], part=bool(self.section.records)):
+            # The first row stands where a row is expected; later, a line must name a GPU to be the beginning of one,
+            # unless rows are so long that the name may stand on another line.
+            strict = bool(self.section.records) and self.width < _LONG_ROW
+            if len(cells) < self.width and self._plausible(cells[:-1], part=strict):
                 self.begun = (at, line, 1)
                 return True
         for row in rows:

@@ -7,7 +7,7 @@ import re
 _DATA = r"(?=GPU\s?\d|MIG\s|\||\+[-=]|\d{1,3},\s|\[\d{1,3}\]\s|\s{2,}MIG\s|index\b|name\b|==)"
 """What must follow before a word and a colon is taken for the name of a machine."""
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|stdout|stderr)"
-_AFTER_TIME = rf"(?:[ ]?[-|:]?[ ]{{0,2}}\[?{_LEVEL}\]?(?=[ :|-])[ ]{{0,9}}[-|:]?)?[ \t](?!,)"
+_AFTER_TIME = rf"(?:[ ]?[-|:]?[ ]{{0,2}}\[?{_LEVEL}\]?(?=[ :|-])[ ]{{0,9}}[-:]?)?[ \t](?!,)"
 _PREFIX = re.compile(
     rf"""
       (?:[ \t]{{0,8}}>){{1,9}}[ ]?                                                            # mail
@@ -19,11 +19,11 @@ _PREFIX = re.compile(
     | \[[ ]{{0,8}}\d{{1,9}}\.\d{{3,9}}\][ ]
     | (?P<cell>\|?[ ]?\d{{10,19}}(?:\.\d{{1,9}})?[ ]\|[ ]?) | \d{{10,19}}(?:\.\d{{1,9}})?[ ]
     | [IWEF]\d{{4}}[ ]\d\d:\d\d:\d\d\.\d{{1,9}}[ ]+\d{{1,9}}[ ]\S{{1,120}}\][ ]
-    | \[?{_LEVEL}\]?(?::[\w.]{{1,60}}:|[ ]{{0,3}}[:|-][ ]{{1,3}}|:(?=[+|]))
+    | \[?{_LEVEL}\]?(?::[\w.]{{1,60}}:|[ ]{{0,3}}[:-][ ]{{1,3}}|:(?=[+|]))
     | [ ]{{2,8}}\d{{1,6}}\t | [ ]{{0,8}}\d{{1,6}}[:|][ ]?(?=[|+][ =-])
     | \{{"(?:log|message|msg|line|text)":[ ]?"
     | (?P<pod>\[(?!N/A)[\w.-]{{1,80}}/[\w./-]{{1,160}}\]|\[\d{{1,4}},\d{{1,4}}\]<std(?:out|err)>:|\([\w ]{{1,60}}pid=\d{{1,9}}[^)\n]{{0,60}}\))[ ]?
-    | (?P<service>(?!(?:GPU|Fan|index|name|uuid)\b)[A-Za-z][\w.-]{{0,60}})[ ]{{1,40}}\|(?:[ ]|$)
+    | (?P<service>(?!(?:GPU|Fan|MIG|Default|Enabled|Disabled|On|Off|index|name|uuid)\b)[A-Za-z][\w.-]{{0,60}})[ ]{{1,40}}\|(?:[ ]|$)
     | (?P<host>(?=[\w.-]*[\d.-])[A-Za-z0-9][\w.-]{{0,80}}):[ \t]{{1,4}}(?={_DATA})
     """,
     re.VERBOSE | re.ASCII,

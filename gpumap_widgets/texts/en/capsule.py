@@ -75,7 +75,6 @@ SENTENCES = {
     "drift.name.python": "Python",
     "drift.name.torch": "torch",
     "drift.name.cuda": "the CUDA that torch was built for",
-    "drift.name.driver_cuda": "the newest CUDA that the driver serves",
     "drift.variable": "{name} is {new}, it was {old}.",
     "drift.sibling": "{name} is {new}, it was {old}.",
     # what to do

@@ -2,6 +2,7 @@
 
 SENTENCES = {
     "error.unknown-layer": "This version does not know a layer of kind {kind}.",
+    "error.odd-options": "A layer of kind {kind} cannot be read: {why}.",
     # machine
     "step.machine": "{count} in this machine ({source}).",
     "step.unusable": "nvidia-smi {index}, {name}, cannot be used: {problem} It is taken to have no CUDA number.",
@@ -110,6 +111,13 @@ SENTENCES = {
     "rule.mig-neighbour": "a whole GPU beside one in MIG mode keeps its number",
     "rule.mig-without-instances": "a GPU in MIG mode without an instance: CUDA cannot use it, and whether it keeps its number is not known",
     "rule.mig-driver-unknown": "The MIG rules changed with driver 570, and the driver version is not known.",
+    "rule.uuid-not-shown": "the description of the machine does not show every UUID, so it cannot be told.",
+    "rule.lost-number": "A GPU of this machine cannot be used, and whether it keeps its number is not known: every number here may be another GPU's. UUIDs settle it.",
+    "rule.lost-neighbour": "A GPU of this machine cannot be used; in reports the others went on working by their names.",
+    "rule.may-repeat": "An entry whose reading is not known may name a device that stands in the list already, which would empty it.",
+    "rule.mig-gpu-uuid": "the UUID of a GPU in MIG mode; what CUDA makes of it is not known",
+    "rule.mig-alone": "Before driver 570 no whole GPU stands beside a MIG device: only the MIG device is left.",
+    "rule.mig-instance-not-shown": "Whether these are compute instances of one GPU instance is not shown; then only one of them would be picked.",
     "rule.unset": "unset: every device",
     "rule.empty-value": "set to nothing: no device",
     # naming a GPU in a sentence
