@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .comparison import compare
     from .live import observe
     from .readings import tool_readings
-    from .sources.nvml import this_machine
+    from .sources.nvml import links, processes, this_machine
     from .sources.presets import PRESETS, preset
     from .widgets.explorer import Explorer
 
@@ -43,6 +43,8 @@ _LAZY = {
     "compare": ".comparison",
     "tool_readings": ".readings",
     "observe": ".live",
+    "links": ".sources.nvml",
+    "processes": ".sources.nvml",
     "this_machine": ".sources.nvml",
     "PRESETS": ".sources.presets",
     "preset": ".sources.presets",
@@ -75,8 +77,10 @@ __all__ = [
     "UnreadableTopology",
     "believed_orders",
     "compare",
+    "links",
     "observe",
     "preset",
+    "processes",
     "resolve",
     "this_machine",
     "tool_readings",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .certainty import Basis, Certainty, least
-from .device_order import ORDER_RULES
+from .certainty import Basis, Certainty
+from .device_order import ORDER_RULES, DeviceOrder
 from .frozen import FrozenDict
+from .grammar import RULES, Token
 from .layers import LAYERS, View
 from .mapping import Device, Message, Prediction, Process, Step
+from .picks import Pick, Stop
 from .scenario import CUDA_DEVICE_ORDER
-from .strength import WEIGHTS, strength
+from .strength import WEIGHTS, Strength, strength
 from .texts import say
 from .topology import Gpu, MigInstance, Topology
-from .visible_devices import RULES, Pick, Stop
 
 _GUIDE = "CUDA Programming Guide 5.2.1"
 _ORDER_SOURCES = {
@@ -70,41 +72,70 @@ def gpu_name(gpu: Gpu, mig: MigInstance | None = None) -> str:
 
 
 def _machine(topology: Topology) -> Iterator[Step]:
-    said = message("step.machine", count=counted(len(topology.gpus)), source=topology.source)
-    yield Step("machine", said, Certainty.CERTAIN, topology.source)
-    for position, gpu in enumerate(topology.gpus):
-        if gpu.problem:
-            said = message("step.unusable", index=gpu.nvml_index, name=gpu.short_name, problem=gpu.problem)
-            yield Step("machine", said, Certainty.UNKNOWN, topology.source, position=position)
+    yield Step("machine", _say_machine, (topology,), Certainty.CERTAIN, topology.source)
+    if len(topology.usable) < len(topology.gpus):
+        for position, gpu in enumerate(topology.gpus):
+            if gpu.problem:
+                yield Step("machine", _say_unusable, (gpu,), Certainty.UNKNOWN, topology.source, position=position)
+
+
+def _say_machine(topology: Topology) -> Message:
+    return message("step.machine", count=counted(len(topology.gpus)), source=topology.source)
+
+
+def _say_unusable(gpu: Gpu) -> Message:
+    return message("step.unusable", index=gpu.nvml_index, name=gpu.short_name, problem=gpu.problem)
+
+
+# --- the order -------------------------------------------------------------------------------------------------------
 
 
 def _order(topology: Topology, process: Process) -> Iterator[Step]:
-    order = process.order
+    order, source = process.order, _ORDER_SOURCES[process.order.rule]
     value = process.env.get(CUDA_DEVICE_ORDER)
-    shown = say("order.unset") if value is None else say("order.value", value=clip(value))
-    source = _ORDER_SOURCES[order.rule]
-    fields = {"value": shown, "count": counted(len(order.places)), "driver": topology.driver_version}
-    yield Step("order", message(f"step.order.{order.rule}", source=topology.source, **fields), order.certainty, source)
+    yield Step("order", _say_order, (topology, order, value), order.certainty, source)
     if order.doubt:
-        yield Step("order", message(f"doubt.{order.doubt}", value=clip(value or "")), order.certainty, source)
-    scores = [strength(topology.gpus[i]).score for i in order.places]
-    for place, (position, certainty) in enumerate(zip(order.places, order.certainties, strict=True)):
-        gpu = topology.gpus[position]
-        backed = weight_evidence(strength(gpu).capability) if order.rule == "weights" else None
-        yield Step("order", _place(gpu, place, order.rule, scores), certainty, backed or source, position=position)
+        yield Step("order", _say_doubt, (order.doubt, value), order.certainty, source)
+    yield from topology.memo(("places", order.rule, order.places), lambda: tuple(_places(topology, order)))
 
 
-def _place(gpu: Gpu, place: int, rule: str, scores: list[float | None]) -> Message:
-    """Why a GPU stands where it stands, in numbers where the rule has numbers."""
-    name = gpu_name(gpu)
-    if rule != "weights":
-        return message("step.place.plain", place=place, gpu=name)
-    power = strength(gpu)
+def _say_order(topology: Topology, order: DeviceOrder, value: str | None) -> Message:
+    shown = say("order.unset") if value is None else say("order.value", value=clip(value))
+    fields = {"value": shown, "count": counted(len(order.places)), "driver": topology.driver_version}
+    return message(f"step.order.{order.rule}", source=topology.source, **fields)
+
+
+def _say_doubt(doubt: str, value: str | None) -> Message:
+    return message(f"doubt.{doubt}", value=clip(value or ""))
+
+
+def _places(topology: Topology, order: DeviceOrder) -> Iterator[Step]:
+    """Why each GPU stands where it stands: made once a machine and order."""
+    gpus = [topology.gpus[i] for i in order.places]
+    scored = order.rule == "weights"
+    scores = Counter(strength(gpu).score for gpu in gpus) if scored else Counter()
+    for place, (gpu, position, certainty) in enumerate(zip(gpus, order.places, order.certainties, strict=True)):
+        source = _ORDER_SOURCES[order.rule]
+        if scored:
+            power = strength(gpu)
+            source = weight_evidence(power.capability) or source
+            facts: tuple[Any, ...] = (gpu, place, power, scores[power.score] > 1)
+            yield Step("order", _say_score, facts, certainty, source, position=position)
+        else:
+            yield Step("order", _say_place, (gpu, place), certainty, source, position=position)
+
+
+def _say_place(gpu: Gpu, place: int) -> Message:
+    return message("step.place.plain", place=place, gpu=gpu_name(gpu))
+
+
+def _say_score(gpu: Gpu, place: int, power: Strength, tied: bool) -> Message:  # noqa: FBT001 - a fact in a row of them
+    """A place in numbers: SM count × weight."""
     if power.score is None:
-        return message("step.place.unscored", place=place, gpu=name)
-    tie = say("step.place.tie") if scores.count(power.score) > 1 else ""
+        return message("step.place.unscored", place=place, gpu=gpu_name(gpu))
+    tie = say("step.place.tie") if tied else ""
     fields = {"sms": power.sm_count, "weight": f"{power.weight:g}", "score": f"{power.score:g}", "tie": tie}
-    return message("step.place.weights", place=place, gpu=name, **fields)
+    return message("step.place.weights", place=place, gpu=gpu_name(gpu), **fields)
 
 
 def score_text(gpu: Gpu) -> str | None:
@@ -127,70 +158,77 @@ def weight_evidence(capability: tuple[int, int] | None) -> str | None:
 
 
 def _list(topology: Topology, process: Process) -> Iterator[Step]:
-    reading = process.reading
+    reading, stop = process.reading, process.reading.stop
     if reading.whole != "list":
-        certainty = least([reading.basis.certainty])
-        yield Step("list", message(f"step.list.{reading.whole}"), certainty, RULES[reading.whole].source)
-        return
-    picked = {pick.token: pick for pick in reading.picks}
-    for number in range(len(reading.tokens)):
-        yield _token_step(topology, process, number, picked.get(number))
+        certainty, source = reading.basis.certainty, RULES[reading.whole].source
+        yield Step("list", message, (f"step.list.{reading.whole}",), certainty, source)
+    else:
+        gpus, places, tokens = topology.gpus, process.order.places, reading.tokens
+        picked = {pick.token: pick for pick in reading.picks}
+        for number, token in enumerate(tokens):
+            pick = picked.get(number)
+            if pick is None:
+                yield _not_picked(process, topology, number)
+                continue
+            position = places[pick.place]
+            facts = (gpus[position], token, pick)
+            certainty = reading.basis_of(pick).certainty
+            yield Step("list", _say_kept, facts, certainty, RULES[_odd(token, pick)].source, number, position)
     for rule in reading.shared:
-        if f"rule.{rule}" != f"rule.{reading.stop.rule if reading.stop else ''}":
-            yield Step("list", message(f"rule.{rule}"), RULES[rule].basis.certainty, RULES[rule].source)
+        if stop is None or rule != stop.rule:
+            yield Step("list", message, (f"rule.{rule}",), RULES[rule].basis.certainty, RULES[rule].source)
 
 
-def _token_step(topology: Topology, process: Process, number: int, pick: Pick | None) -> Step:
-    """What became of one token."""
+def _odd(token: Token, pick: Pick) -> str:
+    """The rule worth naming for a token that counts: what MIG makes of it, else how it is spelt."""
+    return pick.rule if pick.rule.startswith("mig-") else token.rule
+
+
+def _say_kept(gpu: Gpu, token: Token, pick: Pick) -> Message:
+    odd = _odd(token, pick)
+    spelling = say("spelling", why=say(f"rule.{odd}")) if odd not in ("integer", "uuid") else ""
+    mig = None if pick.mig is None else gpu.mig_instances[pick.mig]
+    key = "step.token.kept" if pick.by_number else "step.token.kept-uuid"
+    return message(key, token=clip(token.text), gpu=gpu_name(gpu, mig), place=pick.place, spelling=spelling)
+
+
+def _not_picked(process: Process, topology: Topology, number: int) -> Step:
+    """What became of a token that counts for nothing."""
     reading, stop = process.reading, process.reading.stop
     token = reading.tokens[number]
-    if pick is not None:
-        position = process.order.places[pick.place]
-        mig = None if pick.mig is None else topology.gpus[position].mig_instances[pick.mig]
-        odd = pick.rule if pick.rule.startswith("mig-") else token.rule
-        spelling = say("spelling", why=say(f"rule.{odd}")) if odd not in ("integer", "uuid") else ""
-        key = "step.token.kept" if pick.by_number else "step.token.kept-uuid"
-        fields = {"token": clip(token.text), "gpu": gpu_name(topology.gpus[position], mig), "place": pick.place}
-        certainty = reading.basis_of(pick).certainty
-        return Step("list", message(key, spelling=spelling, **fields), certainty, _source(odd), number, position)
-    if stop is not None and number == stop.token:
+    if stop is None:
+        source = RULES["mig-first-only"].source
+        return Step("list", _say_dropped, (token,), Certainty.CERTAIN, source, number)
+    source = RULES[stop.rule].source
+    if number == stop.token:
         basis = max(RULES[stop.rule].basis, RULES[stop.spelling].basis if stop.spelling else Basis.DOCUMENTED)
-        why = stop_reason(process)
-        kept = say("kept.some" if reading.picks else "kept.none")
-        key = "step.token.empties" if stop.empties else "step.token.stop"
-        return Step(
-            "list",
-            message(key, token=clip(token.text), why=why, kept=kept),
-            basis.certainty,
-            _source(stop.rule),
-            number,
-        )
-    if stop is not None and number > stop.token:
-        return Step(
-            "list", message("step.token.ignored", token=clip(token.text)), Certainty.CERTAIN, _source(stop.rule), number
-        )
-    if stop is not None and stop.empties:
-        return Step("list", _lost(topology, process, number), Certainty.CERTAIN, _source(stop.rule), number)
-    why = say("rule.mig-first-only")
-    return Step(
-        "list",
-        message("step.token.dropped", token=clip(token.text), why=why),
-        Certainty.CERTAIN,
-        _source("mig-first-only"),
-        number,
-    )
+        return Step("list", _say_stop, (process, token), basis.certainty, source, number)
+    if number > stop.token:
+        return Step("list", _say_ignored, (token,), Certainty.CERTAIN, source, number)
+    return Step("list", _say_lost, (process, topology, token), Certainty.CERTAIN, source, number)
 
 
-def _lost(topology: Topology, process: Process, number: int) -> Message:
+def _say_dropped(token: Token) -> Message:
+    return message("step.token.dropped", token=clip(token.text), why=say("rule.mig-first-only"))
+
+
+def _say_ignored(token: Token) -> Message:
+    return message("step.token.ignored", token=clip(token.text))
+
+
+def _say_stop(process: Process, token: Token) -> Message:
+    reading = process.reading
+    key = "step.token.empties" if reading.stop and reading.stop.empties else "step.token.stop"
+    kept = say("kept.some" if reading.picks else "kept.none")
+    return message(key, token=clip(token.text), why=stop_reason(process), kept=kept)
+
+
+def _say_lost(process: Process, topology: Topology, token: Token) -> Message:
     """A token that stands before the repeat which empties the list."""
-    token, places = process.reading.tokens[number], process.order.places
+    places = process.order.places
     by_number = 0 <= token.value < len(places)
     gpu = gpu_name(topology.gpus[places[token.value]]) if by_number else ""
     return message("step.token.lost" if by_number else "step.token.lost-uuid", token=clip(token.text), gpu=gpu)
-
-
-def _source(rule: str) -> str:
-    return RULES[rule].source
 
 
 def stop_reason(process: Process) -> str:
@@ -207,13 +245,19 @@ def stop_reason(process: Process) -> str:
 
 def _numbering(topology: Topology, process: Process) -> Iterator[Step]:
     for device in process.devices:
-        said = message("step.numbering", ordinal=device.ordinal, gpu=device_name(device))
-        yield Step("numbering", said, device.certainty, _GUIDE, device.token, device.position)
+        yield Step("numbering", _say_device, (device,), device.certainty, _GUIDE, device.token, device.position)
     if not process.devices:
-        yield Step("numbering", message("step.numbering.none"), process.certainty, _GUIDE)
+        yield Step("numbering", message, ("step.numbering.none",), process.certainty, _GUIDE)
     for position in process.hidden:
-        said = message("step.hidden", gpu=gpu_name(topology.gpus[position]))
-        yield Step("numbering", said, process.certainty, _GUIDE, position=position)
+        yield Step("numbering", _say_hidden, (topology.gpus[position],), process.certainty, _GUIDE, position=position)
+
+
+def _say_device(device: Device) -> Message:
+    return message("step.numbering", ordinal=device.ordinal, gpu=device_name(device))
+
+
+def _say_hidden(gpu: Gpu) -> Message:
+    return message("step.hidden", gpu=gpu_name(gpu))
 
 
 def device_name(device: Device) -> str:

@@ -92,13 +92,14 @@ class Process:
         return tuple(i for i in self.order.places if i not in shown)
 
 
-@dataclass(frozen=True)
-class Step:
-    """What one layer did to which value, and why."""
+class Step(NamedTuple):
+    """What one layer did to which value, and why. Its sentence is made when somebody reads it."""
 
     stage: str
     """``machine``, ``environment``, ``order``, ``list`` or ``numbering``."""
-    message: Message
+    wording: Callable[..., Message]
+    """Makes the message from ``facts``."""
+    facts: tuple[Any, ...]
     certainty: Certainty
     source: str
     """What backs it."""
@@ -106,6 +107,11 @@ class Step:
     """The token of the list that it speaks of."""
     position: int | None = None
     """The GPU that it speaks of, as a position in ``topology.gpus``."""
+
+    @property
+    def message(self) -> Message:
+        """What is said, as a key and its fields."""
+        return self.wording(*self.facts)
 
     def __str__(self) -> str:
         return self.message.text()

@@ -16,7 +16,7 @@ from .mapping import Device, Prediction, Process
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from .texts import say
 from .topology import Topology
-from .visible_devices import Candidates, MigPlace, read
+from .visible_devices import Candidates, Kind, MigPlace, Reading, read
 
 
 def resolve(scenario: Scenario) -> Prediction:
@@ -44,12 +44,17 @@ def _process(topology: Topology, view: View) -> Process:
     order = device_order(topology, view.env.get(CUDA_DEVICE_ORDER), view.accessible)
     reading = read(view.env.get(CUDA_VISIBLE_DEVICES), candidates(topology, order))
     places, sure = order.places, order.certainties
+    basis = reading.basis
+    plain = basis is Basis.DOCUMENTED  # then every pick is, and nobody need look at each
     devices = tuple(
         Device(
             ordinal,
             gpus[places[pick.place]],
             None if pick.mig is None else gpus[places[pick.place]].mig_instances[pick.mig],
-            _certainty(reading.basis_of(pick), sure[pick.place] if pick.by_number else Certainty.CERTAIN),
+            _certainty(
+                Basis.DOCUMENTED if plain else reading.basis_of(pick),
+                sure[pick.place] if pick.by_number else Certainty.CERTAIN,
+            ),
             places[pick.place],
             pick.place,
             pick.token,
@@ -63,7 +68,7 @@ def _process(topology: Topology, view: View) -> Process:
         accessible,
         order,
         reading,
-        _certainty(reading.basis, least({device.certainty for device in devices})),
+        _certainty(basis, least({device.certainty for device in devices} | _order_doubt(order, reading, topology))),
         tuple(gpus[i].nvml_index for i in accessible),
         view.rank,
         view.local_rank,
@@ -71,8 +76,17 @@ def _process(topology: Topology, view: View) -> Process:
     )
 
 
+def _order_doubt(order: DeviceOrder, reading: Reading, topology: Topology) -> set[Certainty]:
+    """What the order adds where no edge is left to carry it: with MIG it matters which GPU a number names."""
+    if not topology.memo("mig", lambda: any(gpu.mig_mode for gpu in topology.gpus)):
+        return set()
+    return {order.certainty} if any(token.kind is Kind.INTEGER for token in reading.tokens) else set()
+
+
 def _certainty(basis: Basis, other: Certainty) -> Certainty:
     """The weaker of what a basis allows and another claim."""
+    if basis is Basis.DOCUMENTED:
+        return other
     claim = basis.certainty
     return claim if claim.rank >= other.rank else other
 

@@ -181,6 +181,7 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(["mig_mode", "default_order_measured", "simulated"], bool),
 }
 """Type of a field in JSON; whatever is not named here is a whole number."""
+_ABSURD = 2**53
 _PARTS = frozenset({"gpus", "mig_instances", "compute_capability", "default_order", "notes", "_memo"})
 """Fields that are made of others."""
 
@@ -193,6 +194,8 @@ def _values(row: Any, kind: type) -> dict[str, Any]:
     for name, value in out.items():
         if type(value) is not _TYPES.get(name, int):
             raise TypeError(f"{name} is {value!r}, not {_TYPES.get(name, int).__name__}")
+        if type(value) is int and abs(value) >= _ABSURD:
+            raise ValueError(f"{name} is {value}, more than any machine has")
     return out
 
 

@@ -66,6 +66,7 @@ def read(value: str | None, candidates: Candidates) -> Reading:
     if candidates.mig:
         picks, limits = limit(picks, candidates)
         shared.update(limits)
+        rules.update(pick.rule for pick in picks)
     rules |= shared
     return Reading(value, tokens, tuple(picks), stop, "list", tuple(sorted(rules)), tuple(sorted(shared)))
 

@@ -293,10 +293,6 @@ def test_weights_that_nobody_pinned(first: str, second: str) -> None:
     assert (order.certainty, order.doubt) == (UNKNOWN, "weight-not-pinned")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="RTX 3080 with 10 and with 12 GB have 68 and 70 SMs: nearly a tie, a guess at most; by their one name they are called equal, and the sentence says PCI order while the other order is shown",
-)
 def test_one_name_with_two_sm_counts_is_no_equal_pair() -> None:
     gpus = (Gpu(0, "NVIDIA GeForce RTX 3080", pci_bus_id="01:00.0", memory_mib=10240),)
     gpus += (Gpu(1, "NVIDIA GeForce RTX 3080", pci_bus_id="02:00.0", memory_mib=12288),)

@@ -286,7 +286,6 @@ def test_layers_of_any_kind_travel() -> None:
     assert Scenario.from_json(scenario.to_json()) == scenario
 
 
-@pytest.mark.xfail(strict=True, reason="to_json leaves out an order of no GPUs, (), as if it were not known")
 def test_the_seen_order_of_a_machine_without_gpus_travels_too() -> None:
     scenario = Scenario(Topology((), default_order=()))
     assert Scenario.from_json(scenario.to_json()) == scenario
@@ -371,41 +370,61 @@ def test_damaged_scenarios_are_refused(path: tuple[Any, ...], value: Any) -> Non
         Scenario.from_json(damaged(path, value))
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("topology", "default_order"), [1.0, 0.0]),
-        (("topology", "notes"), [1]),
-        (("topology", "gpus", 0, "mig_instances"), [{"uuid": 5}]),
-        (("topology", "gpus", 0, "mig_instances"), [{"gpu_instance_id": []}]),
-        (("layers", 0, "options"), 5),
-        (("layers", 0, "options", "set"), 5),
-        (("layers", 0, "options", "set", "CUDA_VISIBLE_DEVICES"), 5),
-        (("layers", 0, "options", "set", "CUDA_DEVICE_ORDER"), [1]),
-    ],
-)
-@pytest.mark.xfail(
-    strict=True,
-    reason="from_json takes it, although it promises UnreadableScenario for anything that to_json did not write; using it raises something else",
-)
-def test_what_is_read_can_be_used(path: tuple[Any, ...], value: Any) -> None:
-    text = damaged(path, value)
-    if path[:1] == ("topology",):
-        data = json.loads(text)
-        data["layers"][0]["options"]["set"] = {"CUDA_VISIBLE_DEVICES": "MIG-x"}
-        text = json.dumps(data)
-    try:
-        scenario = Scenario.from_json(text)
-    except UnreadableScenario:
-        return
-    prediction = resolve(scenario)
-    assert isinstance(hash(scenario), int)
-    assert str(prediction)
-    assert str(scenario.topology)
-    assert prediction.steps
-    for gpu in scenario.topology.gpus:
-        assert all(m.gpu_instance_id is None or isinstance(m.gpu_instance_id, int) for m in gpu.mig_instances)
-    assert all(isinstance(value, str) for value in scenario.environment.values())
+ODD = [
+    None,
+    True,
+    5,
+    -1,
+    1.5,
+    "x",
+    "",
+    [],
+    [1],
+    ["x"],
+    [None],
+    {},
+    {"a": 1},
+    {"uuid": 5},
+    [[]],
+    2**40,
+    [1.0, 0.0],
+    [5, "a"],
+]
+
+
+def paths(value: Any, head: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in JSON data."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [head, *(path for key, child in inner for path in paths(child, (*head, key)))] if head else [
+        path for key, child in inner for path in paths(child, (key,))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", paths(GOOD), ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize("visible", ["MIG-x", "0,1"])
+def test_what_can_be_read_can_be_used(path: tuple[Any, ...], visible: str) -> None:
+    """Whatever stands in one place: it is refused, or everything works with it."""
+    refused = 0
+    for value in ODD:
+        data = json.loads(damaged(path, value))
+        if path[0] == "topology" or path == ("layers", 0, "options", "set", "CUDA_DEVICE_ORDER"):
+            data["layers"][0]["options"]["set"]["CUDA_VISIBLE_DEVICES"] = visible
+        try:
+            scenario = Scenario.from_json(json.dumps(data))
+        except UnreadableScenario:
+            refused += 1
+            continue
+        prediction = resolve(scenario)
+        assert isinstance(hash(scenario), int)
+        assert prediction.steps or prediction.error
+        assert str(prediction)
+        assert str(scenario.topology)
+        assert prediction._repr_html_()
+        assert scenario.topology._repr_html_()
+        assert len(scenario.topology.to_frame()) == len(scenario.topology.gpus)
+        assert Scenario.from_json(scenario.to_json()) == scenario
+        assert prediction.error or all(isinstance(one, str) for one in scenario.environment.values())
+    assert refused, "every place has a type"
 
 
 # ---- errors ----

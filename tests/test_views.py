@@ -215,10 +215,6 @@ def test_text_from_outside_cannot_move_the_cursor(text: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["source", "driver_version"])
-@pytest.mark.xfail(
-    strict=True,
-    reason="topology_text puts source and driver_version into its first line as they are, control characters too",
-)
 def test_the_title_of_a_machine_cannot_move_the_cursor(field: str) -> None:
     title = str(replace(MIXED, **{field: "\x1b[2J535\u202e"}))
     assert all(c.isprintable() or c == "\n" for c in title)

@@ -21,19 +21,16 @@ def apply(view: View, options: Mapping[str, Any], _: Topology) -> tuple[tuple[Vi
     """Set the variables in ``options["set"]``."""
     changes: Mapping[str, str] = options.get("set", FrozenDict())
     steps = tuple(
-        Step(
-            "environment",
-            Message(
-                "step.set" if value else "step.set-empty",
-                FrozenDict({"name": name, "value": value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…"}),
-            ),
-            Certainty.CERTAIN,
-            _SOURCE,
-        )
+        Step("environment", _set, (name, value), Certainty.CERTAIN, _SOURCE)
         for name, value in changes.items()
         if name in (CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES)
     )
     return (view.with_env(changes),), steps
+
+
+def _set(name: str, value: str) -> Message:
+    shown = value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…"
+    return Message("step.set" if value else "step.set-empty", FrozenDict({"name": name, "value": shown}))
 
 
 def problem(options: Mapping[str, Any]) -> str | None:

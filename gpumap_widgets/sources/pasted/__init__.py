@@ -39,7 +39,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("gpustat", ("[",), monitors.read_gpustat),
     Shape("nvtop", ("device 0",), monitors.read_nvtop),
     Shape("gpustat --json", ('"gpus"',), monitors.read_json),
-    Shape("list of CUDA devices", ("device", "cuda:", "cuda0", ":"), frameworks.read),
+    Shape("list of CUDA devices", ("",), frameworks.read),
     Shape("lspci", ("nvidia", "10de:"), system.read_lspci),
     Shape("/proc/driver/nvidia", ("model:",), system.read_proc),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from .names import looks_like_gpu
 from .records import BUS, WINDOWS_MODES, Numbering, Record, Section, driver, known, lost, mib, number, whole_uuid
+from .squeezed import unglued
 
 MARKS = " \t\"'`|*\\"
 """What may stand around a cell."""
@@ -78,31 +79,56 @@ class Block:
 
     def take(self, at: int, line: str) -> bool:
         """Add the row or rows of a line; False when the line does not belong here."""
-        rows = list(self._rows(cells_of(line, self.separator)))
+        rows = self._whole(line)
         if not rows and not line.strip("|-: +=\t"):
             return True  # a ruler
-        if not rows and self.begun:
-            at, before, count = self.begun
-            for glue in (" ", ""):  # mailers break between words, terminals anywhere
-                rows = rows or list(self._rows(cells_of(f"{before}{glue}{line}", self.separator)))
-            line = f"{before} {line}"
-            if not rows and count < _WRAPS and line.count(self.separator) < self.width - 1:
-                self.begun = (at, line, count + 1)
-                return True
-        elif not rows and self.width > 1:
-            cells = cells_of(line, self.separator)
-            # The first row stands where a row is expected; later, a line must name a GPU to be the beginning of one,
-            # unless rows are so long that the name may stand on another line.
-            strict = bool(self.section.records) and self.width < _LONG_ROW
-            if len(cells) < self.width and self._plausible(cells[:-1], part=strict):
-                self.begun = (at, line, 1)
-                return True
+        if self.begun and not rows and self._go_on(line):
+            return True
+        self._end_row()
         for row in rows:
-            self.begun = None
             self.add(at, row)
-        if not rows and self.width > 2 and line.count(self.separator) == self.width - 1:
+        if rows or self._begin(at, line):
+            return True
+        if self.width > 2 and line.count(self.separator) == self.width - 1:
             self.section.misread(at)
-        return bool(rows)
+        return False
+
+    def _whole(self, line: str) -> list[list[str]]:
+        """The rows of a line; none when it ends with a comma, behind which a row goes on."""
+        return [] if line.endswith(",") else list(self._rows(cells_of(line, self.separator)))
+
+    def _begin(self, at: int, line: str) -> bool:
+        """Whether a line is the beginning of a row that was wrapped, or of one that is cut."""
+        cells = cells_of(line, self.separator)
+        # The first row stands where a row is expected; later, a line must name a GPU to be the beginning of one,
+        # unless rows are so long that the name may stand on another line.
+        strict = bool(self.section.records) and self.width < _LONG_ROW
+        if 1 < self.width >= len(cells) and self._plausible(cells[:-1], part=strict):
+            self.begun = (at, line, 1)
+        return self.begun is not None
+
+    def _go_on(self, line: str) -> bool:
+        """Whether a line is the next piece of the row that was begun."""
+        at, before, count = self.begun or (0, "", 0)
+        for glue in (" ", ""):  # mailers break between words, terminals anywhere
+            if rows := self._whole(f"{before}{glue}{line}"):
+                self.begun = None
+                for row in rows:
+                    self.add(at, row)
+                return True
+        both = f"{before} {line}"
+        if count < _WRAPS and both.count(self.separator) < self.width:
+            self.begun = (at, both, count + 1)
+            return True
+        return False
+
+    def _end_row(self) -> None:
+        """A row that does not go on is whole if only its last cell is empty."""
+        if self.begun:
+            at, line, _ = self.begun
+            for row in self._rows(cells_of(line, self.separator)):
+                self.add(at, row)
+        self.begun = None
 
     def add(self, at: int, row: Sequence[str]) -> None:
         """One row, unless it shows a board again, as nvidia-smi --loop does."""
@@ -206,31 +232,3 @@ def _fill(record: Record, section: Section, field: str, cell: str, line: int) ->
         section.platform = "windows"
     elif field == "count":
         section.announced = number(cell) or section.announced
-
-
-def unglued(cells: Sequence[str], step: int, first_field: str) -> list[list[str]]:
-    """Rows of ``step + 1`` cells from one line, where the last cell of each row and the first of the next are one."""
-    rows, row = [], [cells[0]]
-    for place, cell in enumerate(cells[1:], 1):
-        if place % step == 0 and place < len(cells) - 1:
-            last, first = _two_cells(cell, first_field)
-            rows.append([*row, last])
-            row = [first]
-        else:
-            row.append(cell)
-    return [*rows, row]
-
-
-def _two_cells(cell: str, first_field: str) -> tuple[str, str]:
-    """The last cell of one row and the first of the next, when the line break between them is gone."""
-    words = cell.split()
-    if len(words) < 2:
-        return cell, ""
-    if first_field in ("index", "count") or "uuid" in first_field or "bus_id" in first_field:
-        return " ".join(words[:-1]), words[-1]
-    end = 1
-    if cell.startswith("["):
-        end = next((i + 1 for i, word in enumerate(words) if word.endswith("]")), 1)
-    elif words[1] in ("MiB", "%", "W", "MHz", "C"):
-        end = 2
-    return " ".join(words[:end]), " ".join(words[end:])

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .cleaning import Text
-from .columns import MARKS, Block, cells_of, header_in, headings_only, unglued
+from .columns import MARKS, Block, cells_of, header_in, headings_only
 from .guessing import guess_fields, row_like, says_nothing, typed
 from .records import Section
+from .squeezed import unglued
 
 _COMMAND = re.compile(r"--query-gpu(?:=|\s{1,9})[\"']?([a-zA-Z0-9_.,]{1,8000})")
 _CHOSEN = re.compile(r"\s(?:-i|--id)(?:=|\s{0,9})(\d{1,3})(?:\s|$)")
