@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ from tests import simdriver
 from .figures import Budget, Figure, Result, Skipped, median
 from .processes import environment, installed
 
-PAIRS = 7
+ROUNDS = 7
 BUDGET = 1.5
 _TORCH = "import torch; torch.cuda.get_device_properties(0)"
+_CUT = f"{_TORCH}; import os; os._exit(0)"
+"""The same without the end of the interpreter, which a kernel that is killed does not have either."""
 _OBSERVE = """
 import json, time
 began = time.perf_counter()
@@ -79,20 +81,24 @@ def run(*, full: bool) -> Result:
         env = environment(package, _environment(Path(folder)))
         _python(_TORCH, env)  # the first of each reads the disk
         _observe(env)
-        answers, alone = [], []
-        for i in range(PAIRS * (3 if full else 1)):
-            if i % 2:
-                alone.append(_python(_TORCH, env)[0])
-                answers.append(_observe(env))
-            else:
-                answers.append(_observe(env))
-                alone.append(_python(_TORCH, env)[0])
+        answers: list[dict[str, Any]] = []
+        alone: list[float] = []
+        cut: list[float] = []
+        steps: list[Callable[[], None]] = [
+            lambda: answers.append(_observe(env)),
+            lambda: alone.append(_python(_TORCH, env)[0]),
+            lambda: cut.append(_python(_CUT, env)[0]),
+        ]
+        for i in range(ROUNDS * (3 if full else 1)):
+            for step in steps[i % 3 :] + steps[: i % 3]:
+                step()
     name = "torch alone"
     observed = [a["observe"] for a in answers]
     parts = {k: [a["parts"].get(k, 0.0) for a in answers] for k in ("kernel", "torch", "cuda")}
     rest = [a["observe"] - sum(a["parts"].get(k, 0.0) for k in parts) for a in answers]
     figures = [
         Figure("observe(), cold, simulated driver", "s", observed, name, alone, Budget(BUDGET, "ratio")),
+        Figure("  against torch without its end", "s", observed, "torch, cut short", cut),
         Figure("  the whole process around it", "s", [a["process"] for a in answers], name, alone),
         Figure("  of it: the kernel answers", "s", parts["kernel"]),
         Figure("  of it: torch imported there", "s", parts["torch"]),

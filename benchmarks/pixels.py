@@ -46,19 +46,18 @@ w.VBox([switch, shown])
 _SPY = """
 (() => {
   const Native = window.WebSocket, frames = (window.benchFrames = []);
-  const kind = data => {
-    try {
-      if (typeof data === "string") return JSON.parse(data).header.msg_type;
-      const view = new DataView(data), n = Number(view.getBigUint64(0, true));
-      const at = i => Number(view.getBigUint64(8 * (i + 1), true));
-      if (n < 3) return "?";
-      return JSON.parse(new TextDecoder().decode(new Uint8Array(data, at(1), at(2) - at(1)))).msg_type;
-    } catch { return "?"; }
+  const header = data => {
+    if (typeof data === "string") return JSON.parse(data).header;
+    const view = new DataView(data), at = i => Number(view.getBigUint64(8 * (i + 1), true));
+    return JSON.parse(new TextDecoder().decode(new Uint8Array(data, at(1), at(2) - at(1))));
   };
   const note = (way, data) => frames.push({
     at: performance.now(), way, data,
     bytes: typeof data === "string" ? new TextEncoder().encode(data).length : data.byteLength });
-  window.benchKinds = part => part.map(f => ({ at: f.at, way: f.way, bytes: f.bytes, kind: kind(f.data) }));
+  window.benchRead = part => part.map(({ at, way, bytes, data }) => {
+    const { msg_type, date } = header(data);
+    return { at, way, bytes, kind: msg_type, made: Date.parse(date) - performance.timeOrigin };
+  });
   window.WebSocket = class extends Native {
     constructor(url, protocols) {
       super(url, protocols);
@@ -69,7 +68,8 @@ _SPY = """
   };
 })();
 """
-"""Notes every frame on the kernel's connection; frames are read for their kind later, outside the measured time."""
+"""Notes every frame on the kernel's connection; their headers are read later, outside the measured time. A header has
+the time at which the message was made, by the clock of the same machine."""
 _HARNESS = """
 window.bench = (() => {
   const one = css => document.querySelector(css);
@@ -132,7 +132,7 @@ window.bench = (() => {
     const end = await Promise.race([shown, new Promise(done => setTimeout(done, 10000, null))]);
     observers.forEach(o => o.disconnect());
     await quiet();
-    const frames = window.benchKinds(window.benchFrames).map(f => ({ ...f, at: f.at - t0 }));
+    const frames = window.benchRead(window.benchFrames).map(f => ({ ...f, at: f.at - t0, made: f.made - t0 }));
     window.benchFrames.length = 0;
     const now = look(names), wrong = names.filter(n => now[n] !== wanted[n]);
     if (end === null || wrong.length) return { error: `not shown: ${names.filter(n => !(n in at))}; in the end: ${wrong}` };
@@ -210,10 +210,12 @@ def _frames(sample: Sample, way: str, kind: str | None = None) -> list[dict[str,
 
 
 def _stages(samples: Sequence[Sample]) -> list[tuple[str, list[float]]]:
-    """Where the time goes, each counted from the edit: the page's, the kernel's and the page's again."""
+    """When each thing happens, all counted from the edit: on the page, in the kernel, on the page again."""
     rows: list[tuple[str, list[float]]] = [
         ("sent to the kernel", [_frames(s, "out")[0]["at"] for s in samples]),
-        ("first update arrives", [_frames(s, "in", "comm_msg")[0]["at"] for s in samples]),
+        ("the kernel begins", [_frames(s, "in", "status")[0]["made"] for s in samples]),
+        ("first update made by the kernel", [_frames(s, "in", "comm_msg")[0]["made"] for s in samples]),
+        ("last update made by the kernel", [_frames(s, "in", "comm_msg")[-1]["made"] for s in samples]),
         ("last update arrives", [_frames(s, "in", "comm_msg")[-1]["at"] for s in samples]),
     ]
     for name in samples[0]["at"]:

@@ -10,7 +10,8 @@
 >>> gm.resolve(gm.Scenario.from_env(machine, {"CUDA_VISIBLE_DEVICES": "0"})).nvml_indices
 (1,)
 
-Importing it loads no torch, pandas, plotly, ipywidgets or pynvml: names that need them load on first use.
+Importing it loads nothing: every public name loads on first use, and only those that need pandas, plotly, ipywidgets,
+pynvml or jupyter_client load them. torch is only ever loaded in the process that `observe` starts.
 """
 
 from __future__ import annotations
@@ -18,37 +19,53 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .certainty import Certainty
-from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
-from .identity import PciBusId
-from .mapping import Comparison, Device, Edge, Finding, Message, Observation, ObservedDevice, Prediction, Process, Step
-from .resolver import resolve
-from .scenario import Layer, Scenario
-from .topology import Gpu, MigInstance, Topology
-
 if TYPE_CHECKING:
     from .beliefs import believed_orders
+    from .certainty import Certainty
     from .comparison import compare
+    from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
+    from .identity import PciBusId
     from .live import observe
+    from .mapping import (
+        Comparison,
+        Device,
+        Edge,
+        Finding,
+        Message,
+        Observation,
+        ObservedDevice,
+        Prediction,
+        Process,
+        Step,
+    )
     from .readings import tool_readings
+    from .resolver import resolve
+    from .scenario import Layer, Scenario
     from .sources.nvml import links, processes, this_machine
     from .sources.presets import PRESETS, preset
+    from .topology import Gpu, MigInstance, Topology
     from .widgets.explorer import Explorer
 
 __version__ = "0.1.0"
 
-_LAZY = {
-    "Explorer": ".widgets.explorer",
-    "believed_orders": ".beliefs",
-    "compare": ".comparison",
-    "tool_readings": ".readings",
-    "observe": ".live",
-    "links": ".sources.nvml",
-    "processes": ".sources.nvml",
-    "this_machine": ".sources.nvml",
-    "PRESETS": ".sources.presets",
-    "preset": ".sources.presets",
+_HOMES = {
+    ".beliefs": "believed_orders",
+    ".certainty": "Certainty",
+    ".comparison": "compare",
+    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
+    ".identity": "PciBusId",
+    ".live": "observe",
+    ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
+    ".readings": "tool_readings",
+    ".resolver": "resolve",
+    ".scenario": "Layer Scenario",
+    ".sources.nvml": "links processes this_machine",
+    ".sources.presets": "PRESETS preset",
+    ".topology": "Gpu MigInstance Topology",
+    ".widgets.explorer": "Explorer",
 }
+"""Module → the public names that live there; each loads on first use."""
+_LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "PRESETS",

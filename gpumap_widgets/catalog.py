@@ -14,12 +14,10 @@ fields that are not sure. A look-up is loose about spelling and does not guess b
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.resources import files
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -275,6 +273,9 @@ def _index() -> dict[str, tuple[_Row, ...]]:
 
 @lru_cache(maxsize=1)
 def _rows() -> tuple[_Row, ...]:
+    import csv
+    from importlib.resources import files  # both only at the first look-up: importing the package stays quick
+
     text = (files(__package__) / "catalog.csv").read_text(encoding="utf-8")
     return tuple(_row(fields) for fields in csv.DictReader(text.splitlines()))
 

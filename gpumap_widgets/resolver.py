@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import diagnosis, explanation
 from .certainty import Basis, Certainty, least
 from .device_order import DeviceOrder, device_order
 from .identity import PrefixIndex
 from .layers import LAYERS, View
-from .mapping import Device, Prediction, Process
+from .mapping import Device, Finding, Prediction, Process, Step
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from .texts import say
 from .topology import Topology
@@ -35,7 +34,19 @@ def resolve(scenario: Scenario) -> Prediction:
         views = tuple(new for view in views for new in row.apply(view, layer.options, scenario.topology)[0])
     processes = tuple(_process(scenario.topology, view) for view in views)
     certainty = least(p.certainty for p in processes)
-    return Prediction(scenario, processes, certainty, None, explanation.explain, diagnosis.diagnose)
+    return Prediction(scenario, processes, certainty, None, _explain, _diagnose)
+
+
+def _explain(prediction: Prediction) -> tuple[Step, ...]:
+    from .explanation import explain  # loaded when somebody asks
+
+    return explain(prediction)
+
+
+def _diagnose(prediction: Prediction) -> tuple[Finding, ...]:
+    from .diagnosis import diagnose
+
+    return diagnose(prediction)
 
 
 def _process(topology: Topology, view: View) -> Process:

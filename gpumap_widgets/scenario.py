@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -123,6 +122,8 @@ class Scenario:
 
     def to_json(self) -> str:
         """The scenario as JSON text; `from_json` gives an equal scenario back."""
+        import json
+
         machine = asdict_topology(self.topology)
         layers = [{"kind": layer.kind, "options": _thaw(layer.options)} for layer in self.layers]
         return json.dumps({"gpumap_scenario": SCHEMA, "topology": machine, "layers": layers}, ensure_ascii=False)
@@ -130,6 +131,8 @@ class Scenario:
     @classmethod
     def from_json(cls, text: str) -> Scenario:
         """Read what `to_json` wrote. Raises UnreadableScenario for anything else."""
+        import json
+
         try:
             data = json.loads(text)
             if not isinstance(data, dict) or data.get("gpumap_scenario") != SCHEMA:

@@ -379,6 +379,24 @@ def wrong(reason: str) -> pytest.MarkDecorator:
 
 OPEN_ROWS = [
     pytest.param(
+        Row("0,1,0", "uncut last @new", [], UNKNOWN, 2, "if 1 is no device it ends the list before the repeat", True),
+        marks=wrong("only a repeat of the GPU without instances is doubted, not one behind it"),
+        id="a repeat behind the number of a MIG-mode GPU without instances",
+    ),
+    pytest.param(
+        Row(
+            f"{UUIDS[2]},{UUIDS[0]},{UUIDS[2]}",
+            "uncut @new",
+            [],
+            UNKNOWN,
+            2,
+            "if it is no device it ends the list",
+            True,
+        ),
+        marks=wrong("the same by UUID"),
+        id="a repeat behind the UUID of a MIG-mode GPU without instances",
+    ),
+    pytest.param(
         Row(
             "0,1,1", "lost 1 of 4", [], UNKNOWN, 2, "if the lost GPU keeps its number, 1 is invalid and [0] stays", True
         ),
@@ -451,7 +469,9 @@ def rules_of(shown: Process) -> set[str]:
 
 
 def test_every_rule_has_a_row_and_every_row_a_rule() -> None:
-    named = {row: rules_of(process(machine(row.machine), row.value, "PCI_BUS_ID")) for row in map(_hashable, all_rows())}
+    named = {
+        row: rules_of(process(machine(row.machine), row.value, "PCI_BUS_ID")) for row in map(_hashable, all_rows())
+    }
     used = set().union(*named.values())
     assert used - set(RULES) == set(), "a rule that the table does not have"
     assert set(RULES) - used == set(), "a rule without a row in this file"
