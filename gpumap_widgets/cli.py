@@ -190,30 +190,34 @@ def _drift(arguments: argparse.Namespace) -> int:
 def _predicted(arguments: argparse.Namespace) -> Prediction:
     """What the driver makes of the settings: those of the machine's source, with what the options change."""
     from .resolver import resolve
-    from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
-    from .sources.capsule import Capsule, scenario_of
+    from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
+    from .sources.presets import PRESETS, preset
 
-    if arguments.machine is not None:
-        capsule = _read(arguments.machine, presets=True)
-    else:
+    name = arguments.machine
+    if name is None:
         from .sources.nvml import this_machine
 
-        capsule = Capsule(this_machine(), dict(os.environ))
-    scenario = scenario_of(capsule)
+        scenario = Scenario.from_env(this_machine(), dict(os.environ))
+    elif name in PRESETS:
+        scenario = Scenario.from_env(preset(name), {})
+    else:
+        from .sources.capsule import scenario_of
+
+        scenario = scenario_of(_read(name, ", ".join(PRESETS)))
     options = {CUDA_VISIBLE_DEVICES: arguments.visible, CUDA_DEVICE_ORDER: arguments.order}
     changes: Mapping[str, str | None] = {k: v for k, v in options.items() if v is not None or arguments.no_env}
     return resolve(scenario.with_env(**changes) if changes else scenario)
 
 
-def _read(name: str, *, presets: bool = False) -> Capsule:
-    """The capsule in a file; pasted text of any tool and presets make one that knows the machine alone."""
+def _read(name: str, presets: str | None = None) -> Capsule:
+    """The capsule in a file; pasted text of any tool makes one that knows the machine alone.
+
+    ``presets`` are those that could have been meant, for the error.
+    """
     from .sources.capsule import Capsule, is_capsule
-    from .sources.presets import PRESETS, preset
     from .topology import Topology
 
-    if presets and name in PRESETS:
-        return Capsule(preset(name))
-    text = _text_of(name, ", ".join(PRESETS) if presets else None)
+    text = _text_of(name, presets)
     try:
         return Capsule.from_json(text) if is_capsule(text) else Capsule(Topology.from_text(text))
     except UnreadableTopology as exc:

@@ -21,7 +21,7 @@ def read_unset(candidates: Candidates) -> Reading:
     """An unset variable: every device, MIG rules aside."""
     if not candidates.mig:
         picks = tuple(Pick(place, None, None, "unset", by_number=True) for place in range(len(candidates.uuids)))
-        lost = beside_lost(picks, None, candidates)
+        lost = beside_lost(picks, None, (), candidates)
         return Reading(None, (), picks, None, "unset", ("unset", *lost), lost)
     migs = [(place, n, m) for place, found in sorted(candidates.mig.items()) for n, m in enumerate(found)]
     era = driver_era(candidates)
@@ -39,8 +39,9 @@ def read_unset(candidates: Candidates) -> Reading:
         whole = [(place, None) for place in range(len(candidates.uuids)) if place not in candidates.mig]
         shown = sorted([*homes.values(), *whole], key=lambda pair: (pair[0], pair[1] or 0))
         rule = "mig-single" if len(shown) == 1 else "mig-one-of-each" if era == "new" else "mig-driver-unknown"
-    picks = tuple(Pick(place, n, None, rule, True) for place, n in shown)
-    return Reading(None, (), picks, None, rule, (rule,))
+    picks = tuple(Pick(place, n, None, rule, by_number=True) for place, n in shown)
+    lost = ("lost-neighbour",) if candidates.unusable and picks else ()
+    return Reading(None, (), picks, None, rule, (rule, *lost), lost)
 
 
 def find_mig(token: Token, candidates: Candidates) -> tuple[int, int, str] | str:

@@ -28,8 +28,8 @@ class Candidates(NamedTuple):
     mig: Mapping[int, tuple[MigPlace, ...]]
     """Place → instances, for GPUs in MIG mode; empty tuple for one without instances."""
     driver_major: int | None
-    unusable: bool = False
-    """Whether the machine has a GPU that cannot be used: whether CUDA counts it is not known."""
+    unusable: int = 0
+    """How many GPUs of the machine cannot be used: whether CUDA counts them is not known."""
 
     @property
     def uuids_shown(self) -> bool:
@@ -105,9 +105,13 @@ def gpu_by_prefix(text: str, candidates: Candidates) -> int | str:
     return "unknown-uuid" if candidates.uuids_shown else "uuid-not-shown"
 
 
-def beside_lost(picks: Sequence[Pick], stop: Stop | None, candidates: Candidates) -> tuple[str, ...]:
+def beside_lost(
+    picks: Sequence[Pick], stop: Stop | None, tokens: Sequence[Token], candidates: Candidates
+) -> tuple[str, ...]:
     """What a GPU that cannot be used does to the others: their numbers are unknown, their names go on working."""
     if not candidates.unusable:
         return ()
-    counted = any(pick.by_number for pick in picks) or (stop is not None and stop.rule == "out-of-range")
+    counted = any(pick.by_number for pick in picks)
+    if stop is not None and stop.rule == "out-of-range":  # beyond every GPU, both readings agree
+        counted |= tokens[stop.token].value < len(candidates.uuids) + candidates.unusable
     return ("lost-number",) if counted else ("lost-neighbour",) if picks else ()

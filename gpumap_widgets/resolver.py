@@ -89,9 +89,10 @@ def _process(topology: Topology, view: View) -> Process:
 
 def _order_doubt(order: DeviceOrder, reading: Reading, topology: Topology) -> set[Certainty]:
     """What the order adds where no edge is left to carry it: with MIG it matters which GPU a number names."""
-    if not topology.memo("mig", lambda: any(gpu.mig_mode for gpu in topology.gpus)):
-        return set()
-    return {order.certainty} if any(token.kind is Kind.INTEGER for token in reading.tokens) else set()
+    stop = reading.stop
+    numbered = stop is not None and stop.empties and reading.tokens[0].kind is Kind.INTEGER
+    mig = numbered and any(gpu.mig_mode for gpu in topology.gpus)
+    return {order.certainty} if mig else set()
 
 
 def _certainty(basis: Basis, other: Certainty) -> Certainty:
@@ -113,7 +114,7 @@ def candidates(topology: Topology, order: DeviceOrder) -> Candidates:
             for place, gpu in enumerate(gpus)
             if gpu.mig_mode
         }
-        unusable = len(topology.usable) < len(topology.gpus)
+        unusable = len(topology.gpus) - len(topology.usable)
         return Candidates(uuids, PrefixIndex(uuids), mig, topology.driver_major, unusable)
 
     return topology.memo(("candidates", order.places), make)

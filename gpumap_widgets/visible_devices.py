@@ -55,14 +55,16 @@ def read(value: str | None, candidates: Candidates) -> Reading:
         if stop.rule in _CLOUDS_ALL:
             shared.add(stop.rule)
         if stop.empties:
-            if candidates.mig and _is_uncut(candidates, tokens[stop.token], picks, stop):
+            if _may_be_none(picks, candidates):
                 rules.add("mig-without-instances")
-            picks = ()
         elif picks:  # with nothing kept, both readings of a later repeat give nothing
             shared.update(_repeat_behind(tokens, stop))
+    rules.update(beside_lost(picks, stop, tokens, candidates))
+    if stop is not None and stop.empties:
+        picks = ()
     if picks and _may_repeat(tokens[: stop.token + 1 if stop else None], stop):
         shared.add("may-repeat")
-    shared.update(beside_lost(picks, stop, candidates))
+    shared.update(beside_lost(picks, stop, tokens, candidates))
     if candidates.mig:
         picks, limits = limit(picks, candidates)
         shared.update(limits)
@@ -90,10 +92,13 @@ def _other_values(token: Token) -> set[int]:
     return {0, int(digits[:40] or "0", 16 if digits[:2] in ("0x", "0X") else 8)}
 
 
-def _is_uncut(candidates: Candidates, token: Token, picks: Sequence[Pick], stop: Stop) -> bool:
-    """Whether a repeat is one of a GPU in MIG mode without instances, which may be no device at all."""
-    again = [pick.place for pick in picks if pick.token == stop.other]
-    return bool(again) and candidates.mig.get(again[0]) == () and token.kind is not Kind.MIG_UUID
+def _may_be_none(picks: Sequence[Pick], candidates: Candidates) -> bool:
+    """Whether one of these may be no device, and so end the list: a GPU in MIG mode without instances, or its number."""
+    uncut = {place for place, instances in candidates.mig.items() if not instances}
+    return any(
+        pick.mig is None and (pick.place in uncut or (pick.by_number and any(place < pick.place for place in uncut)))
+        for pick in picks
+    )
 
 
 def _walk(tokens: tuple[Token, ...], candidates: Candidates) -> tuple[Sequence[Pick], Stop | None]:

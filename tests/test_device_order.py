@@ -491,3 +491,22 @@ def test_a_large_machine() -> None:
 def test_uuids_in_the_list_do_not_care() -> None:
     assert predict(split(), SLICES[1]).certainty == CERTAIN
     assert predict(equal(4), f"{UUIDS[3]},{UUIDS[0]}", "anything").certainty == CERTAIN
+
+
+@pytest.mark.parametrize(
+    ("value", "certainty"),
+    [("-1", CERTAIN), ("9", CERTAIN), (f"{SLICES[0]},1", LIKELY), (f"{UUIDS[2]},1", LIKELY)],
+)
+@pytest.mark.xfail(
+    strict=True,
+    reason="on a MIG machine any number anywhere in the list brings the doubt about the order in, even one that names nothing or is not read",
+)
+def test_what_no_order_changes_is_as_sure_on_a_mig_machine(value: str, certainty: str) -> None:
+    assert predict(split(), value, "PCI_BUS_ID").certainty == certainty
+    assert predict(split(), value).certainty == certainty
+
+
+def test_what_no_order_changes_is_as_sure_as_ever() -> None:
+    topology = machine("3090,3090 Ti")
+    for value, certainty in (("-1", CERTAIN), ("", CERTAIN), ("9", CERTAIN), ("x", LIKELY), ("0,0", LIKELY)):
+        assert predict(topology, value).certainty == certainty

@@ -252,7 +252,12 @@ def test_the_whole_is_no_surer_than_its_parts(case: tuple[Topology, str | None, 
     prediction = predict(*case)
     (shown,) = prediction.processes
     parts = [device.certainty for device in shown.devices]
-    assert prediction.certainty == shown.certainty == least([*parts, shown.reading.basis.certainty])
+    assert prediction.certainty == shown.certainty
+    weakest = least([*parts, shown.reading.basis.certainty])
+    if any(gpu.mig_mode for gpu in case[0].gpus):
+        assert prediction.certainty.rank >= weakest.rank  # which GPU a number names may matter where no edge is left
+    else:
+        assert prediction.certainty == weakest
     assert shown.order.certainty == least(shown.order.certainties)
     event(str(prediction.certainty))
 

@@ -6,10 +6,8 @@ Everything here is pure, except `take`. A text that is no sound capsule raises U
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -126,6 +124,8 @@ class Capsule:
         their form, and beginnings of them stay beginnings. No salt, or an empty one, means one that nobody will know.
         A masked capsule is returned as it is.
         """
+        import secrets
+
         return self if self.mask is not None else _masked(self, salt or secrets.token_hex(16))
 
 
@@ -387,6 +387,9 @@ class _Mask:
     """Masks by a keyed hash. A digit of a UUID depends on the digits before it only: beginnings stay beginnings."""
 
     def __init__(self, salt: str, host: str | None, user: str | None) -> None:
+        import hmac
+
+        self._digest = hmac.digest
         self._key = salt.encode("utf-8", "surrogatepass")
         self._pads: dict[str, int] = {}
         names = [(host, "host"), ((host or "").partition(".")[0], "host"), (user, "user")]
@@ -394,7 +397,7 @@ class _Mask:
         self._pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, self._names))})(?![\w-])")
 
     def _hash(self, text: str) -> bytes:
-        return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
+        return self._digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
 
     def tag(self, text: str, kind: str) -> str:
         """A mask that shows only what kind of name it is."""
