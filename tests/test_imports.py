@@ -200,20 +200,9 @@ def test_there_is_no_circle() -> None:
         graph = {name: needed for name, needed in graph.items() if name not in leaves}
 
 
-COLLIDING = {"beliefs", "readings"}
-"""Public functions that have the name of a module today."""
-
-
 def test_the_names_of_functions_and_modules_do_not_collide() -> None:
     heads = {name.split(".")[0] for name in modules() if name}
-    assert {name for name in gpumap_widgets.__all__ if name in heads} - COLLIDING == set()
-
-
-@pytest.mark.parametrize("name", sorted(COLLIDING))
-@pytest.mark.xfail(strict=True, reason="once anything imports the module, gm.<name> is the module, not the function")
-def test_a_public_function_stays_one_when_its_module_is_imported(name: str) -> None:
-    script = f"import json, {PACKAGE} as gm, {PACKAGE}.{name}; print(json.dumps([callable(gm.{name})]))"
-    assert fresh(script) == [True]
+    assert {name for name in gpumap_widgets.__all__ if name in heads} == set()
 
 
 # ---- heavy packages have one place ----

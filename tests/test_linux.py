@@ -91,7 +91,9 @@ def test_a_machine_with_its_driver(tree: Tree) -> None:
 
 def test_it_can_be_shown_and_predicted(tree: Tree) -> None:
     found = machine(server(tree))
-    prediction = gm.resolve(gm.Scenario.from_env(found, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "1"}))
+    prediction = gm.resolve(
+        gm.Scenario.from_env(found, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "1"})
+    )
     assert [device.gpu.name for device in prediction.processes[0].devices] == ["NVIDIA GeForce RTX 4090"]
     assert prediction.nvml_indices == (None,)
     for text in (str(found), found._repr_html_(), str(prediction), prediction._repr_html_(), str(prediction.steps)):
@@ -121,7 +123,9 @@ def test_only_proc(tree: Tree) -> None:
 
 
 def test_only_sysfs_with_names_from_the_list_of_pci_ids(tree: Tree) -> None:
-    tree.pci("0000:5e:00.0", driver=None).pci("0000:86:00.0", "0x2684", driver="vfio-pci").pci("0000:87:00.0", "0x9999", driver="nouveau")
+    tree.pci("0000:5e:00.0", driver=None).pci("0000:86:00.0", "0x2684", driver="vfio-pci").pci(
+        "0000:87:00.0", "0x9999", driver="nouveau"
+    )
     tree.pci("0000:88:00.0", "0x2222").write("usr/share/hwdata/pci.ids", PCI_IDS)
     found = machine(tree)
     assert [gpu.name for gpu in found.gpus] == ["Tesla T4", "GeForce RTX 4090", "plain", None]
@@ -146,7 +150,9 @@ def test_a_list_of_pci_ids_without_nvidia(tree: Tree) -> None:
 
 
 def test_a_virtual_function_is_no_gpu_of_the_host(tree: Tree) -> None:
-    server(tree).pci("0000:5e:00.4", driver="nvidia").link("sys/devices/pci0000:00/0000:5e:00.4/physfn", "../0000:5e:00.0")
+    server(tree).pci("0000:5e:00.4", driver="nvidia").link(
+        "sys/devices/pci0000:00/0000:5e:00.4/physfn", "../0000:5e:00.0"
+    )
     assert len(machine(tree).gpus) == 2
 
 
@@ -169,7 +175,9 @@ def test_a_gpu_that_was_not_used_yet(tree: Tree) -> None:
     assert found.notes[2:] == (say("source.no-uuid", gpus="the GPU at 5E:00.0"),)
 
 
-@pytest.mark.parametrize("text", ["", "\0\0\0", "Model", "Model:\n:::\nDevice Minor: many\nGPU UUID: \n", "x" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "\0\0\0", "Model", "Model:\n:::\nDevice Minor: many\nGPU UUID: \n", "x" * 100_000]
+)
 def test_an_information_file_that_is_none(tree: Tree, text: str) -> None:
     tree.write("proc/driver/nvidia/gpus/0000:5e:00.0/information", text)
     assert machine(tree).gpus == (Gpu(pci_bus_id="5E:00.0"),)
@@ -177,7 +185,9 @@ def test_an_information_file_that_is_none(tree: Tree, text: str) -> None:
 
 def test_odd_entries(tree: Tree) -> None:
     tree.write("proc/driver/nvidia/gpus/README", "").write("sys/bus/pci/devices/what/vendor", "0x10de")
-    tree.link("sys/bus/pci/devices/0000:01:00.0", "0000:01:00.0").link("proc/driver/nvidia/gpus/0000:02:00.0", "/nowhere/at/all")
+    tree.link("sys/bus/pci/devices/0000:01:00.0", "0000:01:00.0").link(
+        "proc/driver/nvidia/gpus/0000:02:00.0", "/nowhere/at/all"
+    )
     tree.pci("0000:03:00.0", vendor="10de").pci("0000:04:00.0", kind="").pci("0000:05:00.0", device="", numa=None)
     buses = [gpu.pci_bus_id for gpu in machine(tree).gpus]
     assert buses == ["00000000:02:00.0", "00000000:05:00.0"]
@@ -277,7 +287,12 @@ def test_an_address_is_whole_or_none() -> None:
 
 def test_what_several_have_identifies_none() -> None:
     slices = (MigInstance(UUIDS[3]), MigInstance(UUIDS[3]), MigInstance(UUIDS[4]))
-    gpus = [Gpu(0, "A", UUIDS[0], "01:00.0"), Gpu(1, "B", UUIDS[0], "02:00.0", mig_instances=slices), Gpu(2, "C", UUIDS[1], "02:00.0"), Gpu(3)]
+    gpus = [
+        Gpu(0, "A", UUIDS[0], "01:00.0"),
+        Gpu(1, "B", UUIDS[0], "02:00.0", mig_instances=slices),
+        Gpu(2, "C", UUIDS[1], "02:00.0"),
+        Gpu(3),
+    ]
     notes: list[str] = []
     found = linux.distinct(gpus, notes)
     Topology(found)

@@ -101,7 +101,18 @@ def test_a_sound_machine(ask: Ask) -> None:
     assert (answer["driver"], answer["simulated"], answer["source"]) == ("580.95.05", True, say("source.simulated"))
     assert answer["notes"] == []
     wanted = [
-        Gpu(i, sim.name, sim.uuid, sim.pci_bus_id, 40960, (8, 0), 108, minor_number=i, numa_node=sim.numa_node, mig_mode=False)
+        Gpu(
+            i,
+            sim.name,
+            sim.uuid,
+            sim.pci_bus_id,
+            40960,
+            (8, 0),
+            108,
+            minor_number=i,
+            numa_node=sim.numa_node,
+            mig_mode=False,
+        )
         for i, sim in enumerate(EIGHT_A100.gpus)
     ]
     assert rows(answer) == wanted
@@ -124,7 +135,8 @@ def test_broken_machines_come_out_row_by_row(ask: Ask) -> None:
     gpus = tuple(replace(gpu, fault=faults.get(i)) for i, gpu in enumerate(EIGHT_A100.gpus))
     answer = ask(replace(EIGHT_A100, gpus=gpus))
     wanted = [
-        Gpu(i, problem=say(FAULTS[faults[i]], error="Unknown Error")) if i in faults else gpu for i, gpu in enumerate(healthy)
+        Gpu(i, problem=say(FAULTS[faults[i]], error="Unknown Error")) if i in faults else gpu
+        for i, gpu in enumerate(healthy)
     ]
     assert rows(answer) == wanted
     assert all(gpu.problem in answer["shown"] for gpu in wanted if gpu.problem)
@@ -280,13 +292,23 @@ def test_links_through_a_switch(ask: Ask) -> None:
     gpus = tuple(replace(gpu, nvswitch_links=(12, 12, 6, 0)[i]) for i, gpu in enumerate(MIXED.gpus))
     pairs = tuple(SimLink(a, b, "NODE") for a in range(4) for b in range(a))
     cells = ask(replace(MIXED, gpus=gpus, links=pairs))["links"]["cells"]
-    assert cells == [["X", "NV12", "NV6", "NODE"], ["NV12", "X", "NV6", "NODE"], ["NV6", "NV6", "X", "NODE"], ["NODE"] * 3 + ["X"]]
+    assert cells == [
+        ["X", "NV12", "NV6", "NODE"],
+        ["NV12", "X", "NV6", "NODE"],
+        ["NV6", "NV6", "X", "NODE"],
+        ["NODE"] * 3 + ["X"],
+    ]
 
 
 def test_links_that_are_not_told(ask: Ask) -> None:
     gpus = (replace(MIXED.gpus[0], fault="lost"), *MIXED.gpus[1:])
     answer = ask(replace(MIXED, gpus=gpus, links=(SimLink(1, 2, "PIX"), SimLink(0, 3, "PIX"))))["links"]
-    assert answer["cells"] == [["X", None, None, None], [None, "X", "PIX", None], [None, "PIX", "X", None], [None] * 3 + ["X"]]
+    assert answer["cells"] == [
+        ["X", None, None, None],
+        [None, "X", "PIX", None],
+        [None, "PIX", "X", None],
+        [None] * 3 + ["X"],
+    ]
     assert answer["gpus"][0] is None
     pairs = "; ".join(say("nvml.links-pair", a=a, b=b) for a, b in (("GPU 1", "GPU 3"), ("GPU 2", "GPU 3")))
     assert answer["notes"] == [say("nvml.not-reached", gpu="GPU 0"), say("nvml.links-unknown", pairs=pairs)]
@@ -310,7 +332,12 @@ def test_processes(ask: Ask, tree: Tree) -> None:
 
 
 def test_processes_on_mig_devices(ask: Ask) -> None:
-    running = (SimProcess(0, 99, 512, mig=1), SimProcess(0, 99, 100, mig=0), SimProcess(0, 98, 5, mig=0), SimProcess(1, 98, 6))
+    running = (
+        SimProcess(0, 99, 512, mig=1),
+        SimProcess(0, 99, 100, mig=0),
+        SimProcess(0, 98, 5, mig=0),
+        SimProcess(1, 98, 6),
+    )
     answer = ask(replace(MIG_A100, processes=running))["processes"]
     (a, b), (big, small) = MIG_A100.gpus, MIG_A100.gpus[0].mig
     assert [GpuProcess(**row) for row in answer["processes"]] == [
@@ -340,7 +367,11 @@ class Fake:
     def __init__(self, *devices: Any, lacking: Iterable[str] = (), **system: Any) -> None:
         self.devices = devices
         self.lacking = set(lacking)
-        self.system: dict[str, Any] = {"nvmlInit": None, "nvmlShutdown": None, "nvmlSystemGetDriverVersion": "580.95.05"} | system
+        self.system: dict[str, Any] = {
+            "nvmlInit": None,
+            "nvmlShutdown": None,
+            "nvmlSystemGetDriverVersion": "580.95.05",
+        } | system
         self.open = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -409,17 +440,29 @@ Faked = Callable[..., Topology]
 def test_the_fake_is_like_a_driver(fake: Faked) -> None:
     found = fake(t4())
     assert found.gpus == (T4,)
-    assert (found.driver_version, found.source, found.simulated, found.notes) == ("580.95.05", say("source.nvml"), False, ())
+    assert (found.driver_version, found.source, found.simulated, found.notes) == (
+        "580.95.05",
+        say("source.nvml"),
+        False,
+        (),
+    )
 
 
 def test_a_pynvml_that_returns_bytes(fake: Faked) -> None:
     """nvidia-ml-py before 11.515.48, and the package pynvml."""
-    mig = {"Name": b"NVIDIA A100 MIG 1g.5gb", "UUID": UUIDS[1].replace("GPU", "MIG").encode(), "GpuInstanceId": 7, "ComputeInstanceId": 0}
+    mig = {
+        "Name": b"NVIDIA A100 MIG 1g.5gb",
+        "UUID": UUIDS[1].replace("GPU", "MIG").encode(),
+        "GpuInstanceId": 7,
+        "ComputeInstanceId": 0,
+    }
     device = t4(UUID=UUIDS[0].encode(), Name=b"Tesla T4 \xff", PciInfo=at(b"00000000:5E:00.0"), MigMode=[1, 1],
                 MaxMigDeviceCount=1, MigDeviceHandleByIndex=lambda _: mig)  # fmt: skip
     found = fake(device, nvmlSystemGetDriverVersion=b"470.1")
     mig_instance = MigInstance(UUIDS[1].replace("GPU", "MIG"), "1g.5gb", 7, 0, None, 0)
-    assert found.gpus == (replace(T4, name="Tesla T4 \N{REPLACEMENT CHARACTER}", mig_mode=True, mig_instances=(mig_instance,)),)
+    assert found.gpus == (
+        replace(T4, name="Tesla T4 \N{REPLACEMENT CHARACTER}", mig_mode=True, mig_instances=(mig_instance,)),
+    )
     assert found.driver_version == "470.1"
 
 
@@ -454,7 +497,11 @@ def test_a_handle_that_tells_nothing(fake: Faked) -> None:
 
 
 def test_a_mig_device_that_is_lost(fake: Faked) -> None:
-    device = t4(MigMode=[1, 1], MaxMigDeviceCount=2, MigDeviceHandleByIndex=lambda _: {"UUID": failing(real.NVML_ERROR_GPU_IS_LOST)})
+    device = t4(
+        MigMode=[1, 1],
+        MaxMigDeviceCount=2,
+        MigDeviceHandleByIndex=lambda _: {"UUID": failing(real.NVML_ERROR_GPU_IS_LOST)},
+    )
     assert fake(device).gpus[0].problem == say("nvml.lost")
 
 
@@ -476,7 +523,12 @@ def test_mig_devices_that_are_hidden(fake: Faked) -> None:
 
 @pytest.mark.parametrize(
     ("info", "value"),
-    [(at("garbage"), "garbage"), (at(b"\xff"), "\N{REPLACEMENT CHARACTER}"), (at(""), ""), (Undecodable(), repr(b"\xff\xfe"))],
+    [
+        (at("garbage"), "garbage"),
+        (at(b"\xff"), "\N{REPLACEMENT CHARACTER}"),
+        (at(""), ""),
+        (Undecodable(), repr(b"\xff\xfe")),
+    ],
 )
 def test_an_address_that_is_none(fake: Faked, info: Any, value: str) -> None:
     found = fake(t4(PciInfo=info))
@@ -506,7 +558,9 @@ def test_nvml_is_shut_down_by_somebody_else(fake: Faked, name: str) -> None:
         fake(failing(real.NVML_ERROR_UNINITIALIZED))
 
 
-@pytest.mark.parametrize("error", [failing(real.NVML_ERROR_UNINITIALIZED), OSError("crash"), AttributeError("nvmlShutdown")])
+@pytest.mark.parametrize(
+    "error", [failing(real.NVML_ERROR_UNINITIALIZED), OSError("crash"), AttributeError("nvmlShutdown")]
+)
 def test_nvml_does_not_shut_down(monkeypatch: pytest.MonkeyPatch, empty: Path, error: Exception) -> None:
     monkeypatch.setattr(nvml, "pynvml", Fake(t4(), nvmlShutdown=error))
     assert nvml.this_machine(root=empty).gpus == (T4,)
@@ -534,7 +588,9 @@ ELF = "libnvidia-ml.so.1: wrong ELF class: ELFCLASS32"
         (NEEDED, CLOSED, say("nvml.does-not-load", error=NEEDED)),
     ],
 )
-def test_why_the_library_does_not_load(monkeypatch: pytest.MonkeyPatch, tree: Tree, message: str, kernel: str, reason: str) -> None:
+def test_why_the_library_does_not_load(
+    monkeypatch: pytest.MonkeyPatch, tree: Tree, message: str, kernel: str, reason: str
+) -> None:
     """Through the real pynvml, which has one error for all of it."""
     monkeypatch.setattr(real, "nvmlLib", None)
     monkeypatch.setattr(real, "CDLL", loader(message))
@@ -554,13 +610,19 @@ def test_why_the_library_does_not_load(monkeypatch: pytest.MonkeyPatch, tree: Tr
 def test_the_numa_node_is_that_of_the_host(monkeypatch: pytest.MonkeyPatch, tree: Tree) -> None:
     """nvmlDeviceGetNumaNodeId tells another: that of GPUs which are nodes themselves."""
     tree.pci("0000:5e:00.0", numa=1).pci("0000:86:00.0", numa=-1).pci("0000:87:00.0")
-    devices = (t4(0, NumaNodeId=9), t4(1, "86:00.0", MemoryAffinity=lambda *_: (0, 1 << 3)), t4(2, "87:00.0", MemoryAffinity=lambda *_: (3,)))
+    devices = (
+        t4(0, NumaNodeId=9),
+        t4(1, "86:00.0", MemoryAffinity=lambda *_: (0, 1 << 3)),
+        t4(2, "87:00.0", MemoryAffinity=lambda *_: (3,)),
+    )
     monkeypatch.setattr(nvml, "pynvml", Fake(*devices))
     assert [gpu.numa_node for gpu in nvml.this_machine(root=tree.root).gpus] == [1, 67, None]
 
 
 def test_gpus_that_only_linux_lists(monkeypatch: pytest.MonkeyPatch, tree: Tree) -> None:
-    tree.pci("0000:5e:00.0").pci("0000:86:00.0", driver="vfio-pci").pci("0001:87:00.0").pci("0000:88:00.0", vendor="0x8086")
+    tree.pci("0000:5e:00.0").pci("0000:86:00.0", driver="vfio-pci").pci("0001:87:00.0").pci(
+        "0000:88:00.0", vendor="0x8086"
+    )
     monkeypatch.setattr(nvml, "pynvml", Fake(t4()))
     why = say("source.not-listed-one", bus="86:00.0", why=say("source.other-driver", driver="vfio-pci").rstrip("."))
     assert nvml.this_machine(root=tree.root).notes == (say("source.not-listed", gpus=f"{why}, 0001:87:00.0"),)
@@ -612,16 +674,32 @@ def info(pid: int, mib: int | None = 10, **ids: int) -> SimpleNamespace:
 
 
 def test_what_draws_and_computes(fake: Faked, empty: Path) -> None:
-    found = fake(t4(ComputeRunningProcesses=[info(1), info(2, None)], GraphicsRunningProcesses=[info(2, 20), info(3, None)]))
+    found = fake(
+        t4(ComputeRunningProcesses=[info(1), info(2, None)], GraphicsRunningProcesses=[info(2, 20), info(3, None)])
+    )
     told = nvml.processes(found, root=empty)
-    assert [(row.pid, row.kind, row.memory_mib) for row in told.processes] == [(1, "C", 10), (2, "C+G", 20), (3, "G", None)]
+    assert [(row.pid, row.kind, row.memory_mib) for row in told.processes] == [
+        (1, "C", 10),
+        (2, "C+G", 20),
+        (3, "G", None),
+    ]
     assert told.notes == (say("nvml.memory-hidden", pids="3"),)
 
 
 def test_a_mig_device_and_its_gpu_tell_of_one_process(fake: Faked, empty: Path) -> None:
     """An old library tells no instance; the handle does."""
-    mig = {"UUID": UUIDS[3].replace("GPU", "MIG"), "GpuInstanceId": 4, "ComputeInstanceId": 1, "ComputeRunningProcesses": [info(1)]}
-    device = t4(MigMode=[1, 1], MaxMigDeviceCount=1, MigDeviceHandleByIndex=lambda _: mig, ComputeRunningProcesses=[info(1), info(2)])
+    mig = {
+        "UUID": UUIDS[3].replace("GPU", "MIG"),
+        "GpuInstanceId": 4,
+        "ComputeInstanceId": 1,
+        "ComputeRunningProcesses": [info(1)],
+    }
+    device = t4(
+        MigMode=[1, 1],
+        MaxMigDeviceCount=1,
+        MigDeviceHandleByIndex=lambda _: mig,
+        ComputeRunningProcesses=[info(1), info(2)],
+    )
     found = fake(device)
     assert nvml.processes(found, root=empty).processes == (
         GpuProcess(0, UUIDS[0], 1, 10, "C", 4, 1, UUIDS[3].replace("GPU", "MIG")),
@@ -631,7 +709,9 @@ def test_a_mig_device_and_its_gpu_tell_of_one_process(fake: Faked, empty: Path) 
 
 def test_an_older_library_has_an_older_call(fake: Faked, empty: Path) -> None:
     mismatch = real.NVMLLibraryMismatchError("Unversioned function called")
-    found = fake(t4(ComputeRunningProcesses=mismatch, ComputeRunningProcesses_v2=[info(1)], GraphicsRunningProcesses=mismatch))
+    found = fake(
+        t4(ComputeRunningProcesses=mismatch, ComputeRunningProcesses_v2=[info(1)], GraphicsRunningProcesses=mismatch)
+    )
     told = nvml.processes(found, root=empty)
     assert [row.pid for row in told.processes] == [1]
     assert told.notes == ()
@@ -639,7 +719,10 @@ def test_an_older_library_has_an_older_call(fake: Faked, empty: Path) -> None:
 
 def test_processes_that_are_refused(fake: Faked, empty: Path) -> None:
     refused = failing(real.NVML_ERROR_NO_PERMISSION)
-    found = fake(t4(ComputeRunningProcesses=refused, GraphicsRunningProcesses=refused), t4(1, "86:00.0", GraphicsRunningProcesses=[]))
+    found = fake(
+        t4(ComputeRunningProcesses=refused, GraphicsRunningProcesses=refused),
+        t4(1, "86:00.0", GraphicsRunningProcesses=[]),
+    )
     assert nvml.processes(found, root=empty).notes == (
         say("nvml.processes-refused", gpu="GPU 0", error="Insufficient Permissions"),
         say("nvml.processes-refused", gpu="GPU 1", error="Not Supported"),

@@ -390,7 +390,9 @@ def test_without_nvml_numbers_a_number_cannot_be_told() -> None:
 
 
 def test_nvml_counts_from_zero_what_a_container_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LAYERS, "box", LayerRow(lambda view, _, __: ((replace(view, accessible=(3, 1)),), ()), "test"))
+    monkeypatch.setitem(
+        LAYERS, "box", LayerRow(lambda view, _, __: ((replace(view, accessible=(3, 1)),), ()), lambda _: None, "test")
+    )
     scenario = Scenario.from_env(equal(4), {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
     found = by_key(resolve(Scenario(equal(4), (Layer("box"), *scenario.layers))))
     assert {one.nvml_indices for key, one in found.items() if key not in ("torch-count", "gpustat")} == {(3,)}
@@ -399,7 +401,11 @@ def test_nvml_counts_from_zero_what_a_container_leaves(monkeypatch: pytest.Monke
 
 
 def test_a_process_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks = LayerRow(lambda view, _, __: (tuple(view.with_env({"CUDA_VISIBLE_DEVICES": v}) for v in "31"), ()), "test")
+    ranks = LayerRow(
+        lambda view, _, __: (tuple(view.with_env({"CUDA_VISIBLE_DEVICES": v}) for v in "31"), ()),
+        lambda _: None,
+        "test",
+    )
     monkeypatch.setitem(LAYERS, "ranks", ranks)
     prediction = resolve(Scenario(equal(4), (Layer("ranks"),)))
     assert {one.nvml_indices for one in tool_readings(prediction)[2:4]} == {(3,)}

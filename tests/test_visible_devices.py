@@ -372,15 +372,9 @@ LAME_ROWS = [
 """Machines that lack something, or are not told in full."""
 
 
-def wrong(reason: str) -> pytest.MarkDecorator:
-    """A row that the engine gets wrong today."""
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 OPEN_ROWS = [
     pytest.param(
         Row("0,1,0", "uncut last @new", [], UNKNOWN, 2, "if 1 is no device it ends the list before the repeat", True),
-        marks=wrong("only a repeat of the GPU without instances is doubted, not one behind it"),
         id="a repeat behind the number of a MIG-mode GPU without instances",
     ),
     pytest.param(
@@ -393,24 +387,20 @@ OPEN_ROWS = [
             "if it is no device it ends the list",
             True,
         ),
-        marks=wrong("the same by UUID"),
         id="a repeat behind the UUID of a MIG-mode GPU without instances",
     ),
     pytest.param(
         Row(
             "0,1,1", "lost 1 of 4", [], UNKNOWN, 2, "if the lost GPU keeps its number, 1 is invalid and [0] stays", True
         ),
-        marks=wrong("numbers beside a lost GPU are unknown, a repeat of such a number is called likely"),
         id="a repeat beside a lost GPU",
     ),
     pytest.param(
         Row("9", "lost 0 of 3", [], CERTAIN, 0, f"{GUIDE}: out of range whether or not the lost GPU keeps its number"),
-        marks=wrong("it is called unknown although both readings end the list here"),
         id="a number out of any range beside a lost GPU",
     ),
     pytest.param(
         Row(None, "split, the other lost @old", [FIRST], LIKELY, None, "beside a lost GPU nothing is certain"),
-        marks=wrong("unset with a MIG device forgets the lost GPU; the same device by its UUID is called likely"),
         id="unset with a MIG device beside a lost GPU",
     ),
 ]
