@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .readings import tool_readings
     from .resolver import resolve
     from .scenario import Layer, Scenario
+    from .sources.capsule import Capsule, drift
     from .sources.nvml import links, processes, this_machine
     from .sources.presets import PRESETS, preset
     from .topology import Gpu, MigInstance, Topology
@@ -59,6 +60,7 @@ _HOMES = {
     ".readings": "tool_readings",
     ".resolver": "resolve",
     ".scenario": "Layer Scenario",
+    ".sources.capsule": "Capsule drift",
     ".sources.nvml": "links processes this_machine",
     ".sources.presets": "PRESETS preset",
     ".topology": "Gpu MigInstance Topology",
@@ -69,6 +71,7 @@ _LAZY = {name: module for module, names in _HOMES.items() for name in names.spli
 
 __all__ = [
     "PRESETS",
+    "Capsule",
     "Certainty",
     "Comparison",
     "Device",
@@ -94,6 +97,7 @@ __all__ = [
     "UnreadableTopology",
     "believed_orders",
     "compare",
+    "drift",
     "links",
     "observe",
     "preset",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html as html_module
+import re
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 import ipywidgets
 import pytest
@@ -216,6 +220,35 @@ def test_a_press_that_overtakes_its_text(explorer: Any) -> None:
     picker._press = (float("-inf"), False)
     picker.text.value = SMI_LIST + "GPU 2: NVIDIA T4 (UUID: GPU-66666666-7777-8888-9999-aaaaaaaaaaab)"
     assert len(explorer.scenario.topology.gpus) == 2  # nobody asked for this one
+
+
+def test_a_capsule_is_saved_and_loaded(explorer: Any) -> None:
+    picker = explorer._machine
+    widget(explorer, "raw").value = "1,2"
+    assert picker.save.value == ""
+    picker.toggle.value = True
+    link = re.search(r'href="data:application/json,([^"]*)"', picker.save.value)
+    text = unquote(html_module.unescape(link.group(1)))
+    capsule = gm.Capsule.from_json(text)
+    assert capsule.topology == explorer.scenario.topology
+    assert capsule.env == {"CUDA_VISIBLE_DEVICES": "1,2"}
+    widget(explorer, "machine").value = "eight"
+    picker.load.value = [
+        {
+            "name": "capsule.json",
+            "type": "application/json",
+            "size": len(text),
+            "content": text.encode(),
+            "last_modified": datetime.now(UTC),
+        }
+    ]
+    assert explorer.scenario.topology == capsule.topology
+    assert widget(explorer, "machine").value == "pasted"
+    picker.load.value = [
+        {"name": "x", "type": "", "size": 4, "content": b"\xff\x00{]", "last_modified": datetime.now(UTC)}
+    ]
+    assert explorer.scenario.topology == capsule.topology  # unreadable: said, and nothing lost
+    assert "gpumap-note" in view(explorer, "notice")
 
 
 def test_refresh_asks_this_machine_again(explorer: Any, monkeypatch: pytest.MonkeyPatch) -> None:

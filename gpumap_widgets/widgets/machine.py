@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from html import escape
 from typing import Any
+from urllib.parse import quote
 
 import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 
 from ..errors import GpumapError
 from ..explanation import counted
+from ..sources.capsule import Capsule
 from ..sources.nvml import this_machine
 from ..sources.pasted import merge, read
 from ..sources.presets import PRESETS, preset
@@ -47,7 +50,10 @@ class MachinePicker:
         self.read = w.Button(description=say("ui.read"), button_style="primary", layout={"width": "90px"})
         self.add = w.Button(description=say("ui.add"), tooltip=say("ui.add-tip"), layout={"width": "150px"})
         self.preview = w.HTML(layout={"width": "auto"})
-        buttons = w.HBox([self.read, self.add])
+        self.load = w.FileUpload(description=say("ui.load"), accept=".json,.txt,.log", layout={"width": "150px"})
+        self.save = w.HTML()
+        wrap = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 16px"}
+        buttons = w.HBox([self.read, self.add, self.load, self.save], layout=wrap)
         self.box = w.VBox([self.text, buttons, self.preview], layout={"display": "none"})
         for widget, css in (
             (self.choice, "machine"),
@@ -57,6 +63,8 @@ class MachinePicker:
             (self.read, "read"),
             (self.add, "add"),
             (self.preview, "preview"),
+            (self.load, "load"),
+            (self.save, "save"),
         ):
             widget.add_class(f"gpumap-{css}")
         self.toggle.observe(self._toggled, "value")
@@ -64,6 +72,7 @@ class MachinePicker:
         self.read.on_click(lambda _: self._pressed(add=False))
         self.add.on_click(lambda _: self._pressed(add=True))
         self.text.observe(self._arrived, "value")
+        self.load.observe(self._loaded, "value")
 
     def chosen(self, state: State, key: str) -> State:
         """The state after a machine was chosen from the list; a machine that cannot be had leaves all as it is."""
@@ -86,10 +95,28 @@ class MachinePicker:
         for key in (GIVEN, PASTED):
             if key in self._own:
                 options.append((say(f"ui.machine-{key}", source=self._own[key].source), key))
+        if self.toggle.value:
+            self._offer(state)
         return {"options": options, "value": state.machine}
 
     def _toggled(self, change: Any) -> None:
         self.box.layout.display = "" if change.new else "none"
+        self._offer(self._current())
+
+    def _offer(self, state: State) -> None:
+        """A link that saves the machine and its settings as a capsule, while the box is open."""
+        text = Capsule(state.scenario.topology, state.scenario.environment).to_json() if self.toggle.value else ""
+        link = html.tag(
+            "a", escape(say("ui.save")), href=f"data:application/json,{quote(text)}", download="machine capsule.json"
+        )
+        self.save.value = link if text else ""
+
+    def _loaded(self, change: Any) -> None:
+        """A file is text like any other: it goes into the box, where it can be seen, and is read."""
+        for upload in change.new[:1]:
+            self.text.value = bytes(upload["content"]).decode("utf-8-sig", errors="replace")
+            self.load.value = ()
+            self._read(add=False)
 
     def _pressed(self, *, add: bool) -> None:
         """Read; a press can overtake the text that it is about, then the text is read when it arrives."""

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from ...errors import UnreadableTopology
 from ...topology import Topology
+from ..capsule import Capsule, is_capsule
 from . import frameworks, listing, monitors, query, reports, system, table, xml_reports
 from .boards import Machine
 from .cleaning import Text, clean
@@ -59,6 +60,9 @@ def read(text: str) -> Reading:
 
     Raises UnreadableTopology with the reason and what to paste instead.
     """
+    if is_capsule(text):
+        machine = Capsule.from_json(text).topology
+        return Reading(machine, ("capsule",), (), machine.notes)
     texts = clean(text)
     sections = [section for part in texts for section in _sections(part)]
     machines = join(sections)

@@ -12,6 +12,8 @@ SENTENCES = {
     "ui.paste-hint": "nvidia-smi -L\n\nPaste what it printed here, then press Read.",
     "ui.read": "Read",
     "ui.refresh-tip": "Ask this machine's driver for its GPUs, again",
+    "ui.load": "Load a file",
+    "ui.save": "Save this machine as a capsule",
     "ui.add": "Add to this machine",
     "ui.add-tip": "Fill what is not known of the machine above from this text, for example UUIDs from nvidia-smi -L",
     "ui.read-ok": "Read {count} ({source}).",
