@@ -90,17 +90,21 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, {began:%Y-%m-%d %H:%M}")
     found: dict[str, Any] = {}
     over: list[Figure] = []
+    judged = 0
     for name in options.names or MODULES:
         result, found[name] = _measure(name, full=options.full)
         if result is not None:
+            judged += sum(figure.budget is not None for figure in result.figures)
             over += [figure for figure in result.figures if figure.verdict == "over"]
-    failed = [name for name, data in found.items() if "failed" in data]
     path = _write(found, began)
-    print(f"\n{'all within budget' if not over else f'{len(over)} over budget:'}")
+    print(f"\n{judged} figures with a budget, {len(over)} over{':' if over else ''}")
     for figure in over:
         print(f"  {figure.what.strip()}")
-    for name in failed:
-        print(f"failed: {name}")
+    for word in ("skipped", "failed"):
+        names = [name for name, data in found.items() if word in data]
+        if names:
+            print(f"{word}: {', '.join(names)}")
+    failed = any("failed" in data for data in found.values())
     print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
     return 1 if failed or (over and options.strict) else 0
 
