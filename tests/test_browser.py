@@ -84,9 +84,15 @@ def wait_sentence(page: Page, start: str) -> None:
     page.settle(150)
 
 
-def uuids_in_table(page: Page) -> list[str]:
-    cells = page.page.locator(".gpumap-view-table tbody tr:not(.gpumap-faded) td[title^='GPU-']")
-    return [cells.nth(i).get_attribute("title") for i in range(cells.count())]
+def wait_uuids(page: Page, *uuids: str | None) -> None:
+    """Wait until the table shows just these GPUs by ordinal; the front end draws one part after the other."""
+    page.page.wait_for_function(
+        "wanted => JSON.stringify([...document.querySelectorAll("
+        "\".gpumap-view-table tbody tr:not(.gpumap-faded) td[title^='GPU-']\")].map(c => c.title)) === wanted",
+        arg=json.dumps(uuids, separators=(",", ":")),
+        timeout=60_000,
+    )
+    page.settle(400)
 
 
 def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any) -> None:
@@ -98,7 +104,7 @@ def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any)
     # this machine's own GPUs, nothing set
     assert page.sentence.startswith("cuda:0 is the RTX 4090 (nvidia-smi 1, bus 86), cuda:1 the Tesla T4 (nvidia-smi 0")
     assert [row[0] for row in page.table()] == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
-    assert uuids_in_table(page) == [RTX, T4_5E, T4_AF, T4_D8]
+    wait_uuids(page, RTX, T4_5E, T4_AF, T4_D8)
     assert any("128 SM × 2 = 256" in label for label in page.graph_labels())
     assert tab.locator(".jp-OutputArea", has_text="nvml_index").count() > 0  # to_frame() in the last cell
     page.shot("lab-unset", full=True)
@@ -106,7 +112,7 @@ def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any)
     # the classic list, typed
     page.raw().fill("1,2")
     wait_sentence(page, "cuda:0 is the Tesla T4 (nvidia-smi 0")
-    assert uuids_in_table(page) == [T4_5E, T4_AF]
+    wait_uuids(page, T4_5E, T4_AF)
     assert page.tags()[:2] == ["1", "2"]
     assert [x for x in page.graph_labels() if x.startswith("cuda:")] == [
         "cuda:0|Tesla T4 · nvidia-smi 0",
@@ -123,7 +129,7 @@ def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any)
     page.choose(".gpumap-order", "PCI_BUS_ID")
     wait_sentence(page, "cuda:0 is the RTX 4090 (nvidia-smi 1")
     assert "Certain." in page.sentence
-    assert uuids_in_table(page) == [RTX, T4_AF]
+    wait_uuids(page, RTX, T4_AF)
     assert not any("agrees" in cell for row in page.table() for cell in row)
     assert live(page).startswith("✓ Confirmed")
     open_tab(page, "Table")
@@ -133,7 +139,7 @@ def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any)
     tags.nth(1).drag_to(tags.nth(0), source_position={"x": 3, "y": 8}, target_position={"x": 2, "y": 8})
     wait_sentence(page, "cuda:0 is the Tesla T4 (nvidia-smi 2")
     assert page.raw().input_value() == "2,1"
-    assert uuids_in_table(page) == [T4_AF, RTX]
+    wait_uuids(page, T4_AF, RTX)
 
     # a broken list is shown as it is
     page.raw().fill("2,1,9,0")

@@ -60,7 +60,7 @@ def read(text: str) -> Reading:
 
     Raises UnreadableTopology with the reason and what to paste instead.
     """
-    if is_capsule(text):
+    if isinstance(text, str) and is_capsule(text):
         machine = Capsule.from_json(text).topology
         return Reading(machine, ("capsule",), (), machine.notes)
     texts = clean(text)
