@@ -60,6 +60,7 @@ STYLE = """
 .gpumap-verdict-confirmed { border-left-color: var(--gm-ok); } .gpumap-verdict-refuted { border-left-color: var(--gm-bad); }
 .gpumap-agrees { color: var(--gm-ok); } .gpumap-differs { color: var(--gm-bad); font-weight: 600; } .gpumap-not-checked { color: var(--gm-dim); }
 .gpumap-hidden-text { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.gpumap a { color: var(--jp-content-link-color, #1976d2); text-decoration: underline; }
 .gpumap-label { color: var(--gm-dim); font-size: 12px; }
 .gpumap-graph { overflow-x: auto; } .gpumap-graph .js-plotly-plot { min-width: 900px; }
 .gpumap-graph .js-plotly-plot text { fill: var(--gm-fg) !important; } .gpumap-graph .cursor-pointer { cursor: pointer; }

@@ -48,7 +48,7 @@ class MachinePicker:
         self.text.description = say("ui.paste-label")
         self.text.style.description_width = "initial"
         self.read = w.Button(description=say("ui.read"), button_style="primary", layout={"width": "90px"})
-        self.add = w.Button(description=say("ui.add"), tooltip=say("ui.add-tip"), layout={"width": "150px"})
+        self.add = w.Button(description=say("ui.add"), tooltip=say("ui.add-tip"), layout={"width": "180px"})
         self.preview = w.HTML(layout={"width": "auto"})
         self.load = w.FileUpload(description=say("ui.load"), accept=".json,.txt,.log", layout={"width": "150px"})
         self.save = w.HTML()
