@@ -165,6 +165,7 @@ def _list(topology: Topology, process: Process) -> Iterator[Step]:
     else:
         gpus, places, tokens = topology.gpus, process.order.places, reading.tokens
         picked = {pick.token: pick for pick in reading.picks}
+        plain = reading.basis is Basis.DOCUMENTED  # then every pick is
         for number, token in enumerate(tokens):
             pick = picked.get(number)
             if pick is None:
@@ -172,7 +173,7 @@ def _list(topology: Topology, process: Process) -> Iterator[Step]:
                 continue
             position = places[pick.place]
             facts = (gpus[position], token, pick)
-            certainty = reading.basis_of(pick).certainty
+            certainty = Certainty.CERTAIN if plain else reading.basis_of(pick).certainty
             yield Step("list", _say_kept, facts, certainty, RULES[_odd(token, pick)].source, number, position)
     for rule in reading.shared:
         if stop is None or rule != stop.rule:

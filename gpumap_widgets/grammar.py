@@ -132,6 +132,7 @@ KEYWORDS = frozenset({"all", "none", "void", "nodevfiles", "null", "false", "tru
 _INTEGER = re.compile(r"([ \t\n\v\f\r]*)([+-]?)([0-9]+)", re.ASCII)
 _BARE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}|$)", re.ASCII)
 _BIG = 2**32
+_UUID_LENGTH = 40
 
 
 def tokenise(value: str) -> tuple[Token, ...]:
@@ -151,6 +152,8 @@ def _classify(text: str, *, first: bool) -> tuple[Kind, int, str]:
     """Kind, number and rule of one token; ``first`` because blanks before the first token are another case."""
     if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0") and len(text) < 10:
         return Kind.INTEGER, int(text), "integer"  # nearly all tokens there are
+    if len(text) == _UUID_LENGTH and text.startswith("GPU-") and is_full_uuid(text):
+        return Kind.GPU_UUID, -1, "uuid"
     stripped = text.strip(" \t\n\v\f\r")
     if stripped.startswith("GPU-"):
         return Kind.GPU_UUID, -1, _uuid_rule(text, stripped)

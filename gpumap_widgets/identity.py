@@ -86,6 +86,13 @@ class PrefixIndex:
         """``uuids`` by position; None where a position has none."""
         self._pairs = sorted((uuid, position) for position, uuid in enumerate(uuids) if uuid is not None)
         self._keys = [uuid for uuid, _ in self._pairs]
+        self._places = dict(self._pairs)
+        self.complete = len(self._pairs) == len(uuids)
+        """Whether every position has a UUID."""
+
+    def place_of(self, uuid: str) -> int | None:
+        """Position of a complete UUID (case counts); None where nobody has it."""
+        return self._places.get(uuid)
 
     def starting_with(self, prefix: str, limit: int = 2) -> list[int]:
         """Positions whose UUID starts with ``prefix`` (case counts), at most ``limit`` of them."""

@@ -34,7 +34,7 @@ class Candidates(NamedTuple):
     @property
     def uuids_shown(self) -> bool:
         """Whether the UUID of every device is known; else a name may be that of one that is not."""
-        return None not in self.uuids
+        return self.prefixes.complete
 
 
 class Pick(NamedTuple):

@@ -173,6 +173,10 @@ def _find_gpu(token: Token, candidates: Candidates) -> tuple[int, None, str] | s
     """The place that a ``GPU-…`` token names, with its rule; the name of a rule where it names none."""
     if token.rule == "uuid-blank":
         return token.rule  # as torch reads it; nobody knows for the driver
+    if token.rule == "uuid":
+        place = candidates.prefixes.place_of(token.text)
+        if place is not None:
+            return place, None, "uuid"
     found = gpu_by_prefix(token.text, candidates)
     if isinstance(found, str):
         return found

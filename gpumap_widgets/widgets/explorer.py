@@ -160,12 +160,12 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         )
         self._html["tokens"].value = html.tokens_html(process) if process else ""
         self._html["sentence"].value = html.sentence_html(prediction)
-        drawing = graph(prediction, state.comparison)
-        redraw(self._figure, drawing)
-        self._fit.alt = drawing.alt
         self._html["table"].value = html.table_html(prediction, state.comparison)
         self._open_tab()
         self._html["findings"].value = html.findings_html(prediction.findings)
+        drawing = graph(prediction, state.comparison)
+        redraw(self._figure, drawing)
+        self._fit.alt = drawing.alt
         self._live.show(state)
         n = len(prediction.findings)
         titles = [say(f"ui.tab-{name}") for name in _TABS]
