@@ -209,14 +209,21 @@ def _frames(sample: Sample, way: str, kind: str | None = None) -> list[dict[str,
     return [f for f in sample["frames"] if f["way"] == way and kind in (None, f["kind"])]
 
 
+def _answer(sample: Sample) -> list[dict[str, Any]]:
+    """The updates that the kernel makes for the edit itself, before it is idle again; more are echoes of the page."""
+    frames = _frames(sample, "in")
+    idle = [i for i, frame in enumerate(frames) if frame["kind"] == "status"][1]
+    return [frame for frame in frames[:idle] if frame["kind"] == "comm_msg"]
+
+
 def _stages(samples: Sequence[Sample]) -> list[tuple[str, list[float]]]:
     """When each thing happens, all counted from the edit: on the page, in the kernel, on the page again."""
     rows: list[tuple[str, list[float]]] = [
         ("sent to the kernel", [_frames(s, "out")[0]["at"] for s in samples]),
         ("the kernel begins", [_frames(s, "in", "status")[0]["made"] for s in samples]),
         ("first update made by the kernel", [_frames(s, "in", "comm_msg")[0]["made"] for s in samples]),
-        ("last update made by the kernel", [_frames(s, "in", "comm_msg")[-1]["made"] for s in samples]),
-        ("last update arrives", [_frames(s, "in", "comm_msg")[-1]["at"] for s in samples]),
+        ("last update made by the kernel", [_answer(s)[-1]["made"] for s in samples]),
+        ("last update arrives", [_answer(s)[-1]["at"] for s in samples]),
     ]
     for name in samples[0]["at"]:
         rows.append((f"{name} in the document", [s["at"][name] for s in samples]))
