@@ -10,7 +10,7 @@ from .certainty import Basis, Certainty
 from .device_order import ORDER_RULES, DeviceOrder
 from .frozen import FrozenDict
 from .grammar import RULES, Token
-from .layers import LAYERS, View
+from .layers import fold
 from .mapping import Device, Message, Prediction, Process, Step
 from .picks import Pick, Stop
 from .scenario import CUDA_DEVICE_ORDER
@@ -28,19 +28,12 @@ _ORDER_SOURCES = {
 }
 
 
-def explain(prediction: Prediction) -> tuple[Step, ...]:
-    """The steps of a prediction, outermost first; those of CUDA for the first process."""
+def explain(prediction: Prediction, worker: int = 0) -> tuple[Step, ...]:
+    """The steps of a prediction, outermost first, on the way to one of its processes."""
     topology = prediction.scenario.topology
     steps = list(_machine(topology))
-    views: tuple[View, ...] = (View(),)
-    for layer in prediction.scenario.layers:
-        row = LAYERS.get(layer.kind)
-        if row is None or row.problem(layer.options):
-            break
-        results = [row.apply(view, layer.options, topology) for view in views]
-        views = tuple(view for new, _ in results for view in new)
-        steps += [step for _, said in results[:1] for step in said]
-    for process in prediction.processes[:1]:
+    steps += fold(topology, prediction.scenario.layers).steps[worker]
+    for process in prediction.processes[worker : worker + 1]:
         steps += _order(topology, process)
         steps += _list(topology, process)
         steps += _numbering(topology, process)

@@ -73,7 +73,10 @@ class Process:
     rank: int | None = None
     local_rank: int | None = None
     chosen: tuple[int, ...] | None = None
-    """Ordinals that the launcher's convention makes it use; None where nothing chooses."""
+    """Ordinals that the launcher's convention makes it use, whether they exist or not; None where nothing chooses."""
+    node_rank: int | None = None
+    worker: str = ""
+    """What the tool calls it, where that is no rank: ``actor 0``."""
 
     @property
     def nvml_indices(self) -> tuple[int | None, ...]:
@@ -82,8 +85,19 @@ class Process:
 
     @property
     def uses(self) -> tuple[int, ...]:
-        """Ordinals that it uses by its launcher's convention; all of them where nothing chooses."""
-        return self.chosen if self.chosen is not None else tuple(range(len(self.devices)))
+        """Ordinals that it uses by its launcher's convention, of those that exist; all of them where nothing chooses."""
+        count = len(self.devices)
+        return tuple(range(count)) if self.chosen is None else tuple(i for i in self.chosen if 0 <= i < count)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ordinals that the convention asks for and that do not exist: ``invalid device ordinal``."""
+        return tuple(i for i in self.chosen or () if not 0 <= i < len(self.devices))
+
+    @property
+    def label(self) -> str:
+        """What it is called in a table: ``rank 3``, ``actor 0``; "" where it is the only one."""
+        return self.worker or ("" if self.rank is None else f"rank {self.rank}")
 
     @cached_property
     def hidden(self) -> tuple[int, ...]:
@@ -96,7 +110,7 @@ class Step(NamedTuple):
     """What one layer did to which value, and why. Its sentence is made when somebody reads it."""
 
     stage: str
-    """``machine``, ``environment``, ``order``, ``list`` or ``numbering``."""
+    """``machine``; ``environment``, ``container``, ``scheduler``, ``launcher``, ``framework``; ``order``, ``list``, ``numbering``."""
     wording: Callable[..., Message]
     """Makes the message from ``facts``."""
     facts: tuple[Any, ...]
@@ -139,8 +153,11 @@ class Finding:
         return self.fix.text() if self.fix else None
 
 
-def _nothing(_: Prediction) -> tuple[Any, ...]:
-    """What there is to explain where nothing starts."""
+def _no_steps(_: Prediction, __: int) -> tuple[Step, ...]:
+    return ()
+
+
+def _no_findings(_: Prediction) -> tuple[Finding, ...]:
     return ()
 
 
@@ -153,8 +170,8 @@ class Prediction:
     certainty: Certainty
     error: str | None = None
     """What the launcher or the runtime would refuse; None when it starts."""
-    _explain: Callable[[Prediction], tuple[Step, ...]] = field(default=_nothing, repr=False, compare=False)
-    _diagnose: Callable[[Prediction], tuple[Finding, ...]] = field(default=_nothing, repr=False, compare=False)
+    _explain: Callable[[Prediction, int], tuple[Step, ...]] = field(default=_no_steps, repr=False, compare=False)
+    _diagnose: Callable[[Prediction], tuple[Finding, ...]] = field(default=_no_findings, repr=False, compare=False)
 
     @property
     def nvml_indices(self) -> tuple[int | None, ...]:
@@ -163,8 +180,12 @@ class Prediction:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What each layer did to which value, and why, outermost first."""
-        return self._explain(self)
+        """What each layer did to which value, and why, outermost first; of the first process."""
+        return self._explain(self, 0)
+
+    def steps_of(self, worker: int) -> tuple[Step, ...]:
+        """The same for another process, by its place in ``processes``."""
+        return self._explain(self, worker)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

@@ -14,8 +14,12 @@ ENVIRONMENT = "environment"
 CUDA_DEVICE_ORDER = "CUDA_DEVICE_ORDER"
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 SCHEMA = 1
+_NO_ENV: Mapping[str, Any] = FrozenDict()
 
-_RELEVANT_PREFIXES = ("CUDA_", "NVIDIA_", "SLURM_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCALRANKID")
+_RELEVANT_PREFIXES = (
+    *("CUDA_", "NVIDIA_", "SLURM_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCALRANKID", "MV2_COMM_WORLD_"),
+    *("PET_", "RAY_", "FLUX_", "PBS_", "LSB_", "JSM_NAMESPACE_", "HOROVOD_", "SGLANG_", "OLLAMA_", "GGML_CUDA_"),
+)
 _RELEVANT_NAMES = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
     | {"GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK"}
@@ -33,9 +37,29 @@ class Layer:
 
     kind: str
     options: Mapping[str, Any] = field(default_factory=FrozenDict)
+    enabled: bool = True
+    """False for a layer that is kept but passed over."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", _freeze(self.options))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The layer as plain data for JSON."""
+        out = {"kind": self.kind, "options": _thaw(self.options)}
+        return out if self.enabled else {**out, "enabled": False}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Layer:
+        """The inverse of `to_dict`. Raises TypeError or KeyError for other data."""
+        kind, options, enabled = row["kind"], row["options"], row.get("enabled", True)
+        if not isinstance(kind, str) or not isinstance(options, Mapping) or not isinstance(enabled, bool):
+            raise TypeError(f"{row!r} is no layer")
+        given = options.get("set", {})
+        if kind == ENVIRONMENT and (
+            not isinstance(given, Mapping) or any(not isinstance(value, str) for value in given.values())
+        ):
+            raise TypeError(f"set is {given!r}, no object of texts")
+        return cls(kind, options, enabled)
 
     @property
     def label(self) -> str:
@@ -85,13 +109,32 @@ class Scenario:
                 values[name] = value
         return cls(topology, (Layer(ENVIRONMENT, {"set": values}),))
 
+    @classmethod
+    def from_command(
+        cls,
+        topology: Topology,
+        command: str,
+        env: Mapping[str, str | None] = _NO_ENV,
+        assume: Mapping[str, Any] = _NO_ENV,
+    ) -> Scenario:
+        """What a command that a user types makes of a machine; see `gpumap_widgets.commands`.
+
+        ``env``: the environment that it is typed in. ``assume``: facts that no command line tells, such as
+        ``allocated`` (NVML indices that a scheduler or device plugin gave), ``constrain_devices`` (device cgroup),
+        ``set_device`` (False when the script never selects a device), or the version of a tool: ``{"torch": "2.9.1"}``.
+        The command is only read: never run, never expanded by a shell. Text that cannot be read is a scenario whose
+        prediction has the reason in ``.error``.
+        """
+        from .commands import read_command
+
+        shell = cls.from_env(topology, env).layers
+        return cls(topology, (*shell, *read_command(command, env, assume)))
+
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables that the innermost environment layer sets."""
-        for layer in reversed(self.layers):
-            if layer.kind == ENVIRONMENT:
-                return layer.options.get("set", FrozenDict())  # type: ignore[no-any-return]
-        return FrozenDict()
+        """The variables that the innermost environment layer sets, of those that reach CUDA in time."""
+        place = self._innermost()
+        return FrozenDict() if place is None else self.layers[place].options.get("set", FrozenDict())
 
     @property
     def device_order(self) -> str | None:
@@ -107,14 +150,24 @@ class Scenario:
         """The same scenario with variables of the innermost environment layer set, or unset where None."""
         values = {k: v for k, v in {**self.environment, **changes}.items() if v is not None}
         layers = list(self.layers)
-        layer = Layer(ENVIRONMENT, {"set": values})
-        for i in reversed(range(len(layers))):
-            if layers[i].kind == ENVIRONMENT:
-                layers[i] = Layer(ENVIRONMENT, {**layers[i].options, "set": values})
-                break
-        else:
-            layers.append(layer)
+        place = self._innermost()
+        if place is None:
+            return Scenario(self.topology, (*layers, Layer(ENVIRONMENT, {"set": values})))
+        options = {**layers[place].options, "set": values}
+        outer = {name for layer in layers[:place] if layer.kind == ENVIRONMENT for name in layer.options.get("set", ())}
+        unset = {name for name in options.get("unset", ()) if name not in values}
+        unset |= {name for name, value in changes.items() if value is None and name in outer}
+        options.pop("unset", None)
+        layers[place] = Layer(ENVIRONMENT, {**options, **({"unset": sorted(unset)} if unset else {})})
         return Scenario(self.topology, tuple(layers))
+
+    def _innermost(self) -> int | None:
+        """Place of the innermost environment layer that is on and in time for CUDA."""
+        for i in reversed(range(len(self.layers))):
+            layer = self.layers[i]
+            if layer.kind == ENVIRONMENT and layer.enabled and not layer.options.get("late"):
+                return i
+        return None
 
     def with_topology(self, topology: Topology) -> Scenario:
         """The same layers on another machine."""
@@ -125,7 +178,7 @@ class Scenario:
         import json
 
         machine = asdict_topology(self.topology)
-        layers = [{"kind": layer.kind, "options": _thaw(layer.options)} for layer in self.layers]
+        layers = [layer.to_dict() for layer in self.layers]
         return json.dumps({"gpumap_scenario": SCHEMA, "topology": machine, "layers": layers}, ensure_ascii=False)
 
     @classmethod
@@ -140,18 +193,12 @@ class Scenario:
                     "This is no scenario of a version that this release reads.",
                     remedy=f"It must be a JSON object with gpumap_scenario: {SCHEMA}.",
                 )
-            layers = tuple(_layer(row) for row in data["layers"])
+            layers = tuple(Layer.from_dict(row) for row in data["layers"])
             return cls(topology_from_dict(data["topology"]), layers)
         except UnreadableScenario:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, GpumapError) as exc:
             raise UnreadableScenario(f"Not a scenario: {type(exc).__name__}: {exc}") from exc
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"text expected, not {value!r}")
-    return value
 
 
 def asdict_topology(topology: Topology) -> dict[str, Any]:
@@ -225,14 +272,3 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
         values["compute_capability"] = (major, minor)
     instances = (MigInstance(**_values(m, MigInstance)) for m in _items(row, "mig_instances", dict))
     return Gpu(mig_instances=tuple(instances), **values)
-
-
-def _layer(row: Mapping[str, Any]) -> Layer:
-    options = row["options"]
-    if not isinstance(options, Mapping):
-        raise TypeError(f"options is {options!r}, no object")
-    if row["kind"] == ENVIRONMENT:
-        given = options.get("set", {})
-        if not isinstance(given, Mapping) or any(not isinstance(value, str) for value in given.values()):
-            raise TypeError(f"set is {given!r}, no object of texts")
-    return Layer(_text(row["kind"]), options)

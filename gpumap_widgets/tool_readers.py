@@ -10,8 +10,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from .identity import PrefixIndex
+from .layers import candidates
 from .mapping import Process
-from .resolver import candidates
 from .scenario import CUDA_VISIBLE_DEVICES
 from .texts import say
 from .topology import Topology

@@ -35,7 +35,7 @@ HEAVY = (
 
 LAYERS = (
     "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
-    "strength", "device_order", "scenario", "mapping", "layers", "explanation", "diagnosis", "resolver",
+    "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
     "tool_readers", "readings", "beliefs", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
     "__main__",
 )  # fmt: skip
@@ -47,6 +47,7 @@ DOORS = {
     ("topology", "__str__", "views.text"),
     ("topology", "_repr_html_", "views.html"),
     ("topology", "to_frame", "views.frames"),
+    ("scenario", "from_command", "commands"),
     ("mapping", "__str__", "views.text"),
     ("mapping", "_repr_html_", "views.html"),
     ("mapping", "to_frame", "views.frames"),

@@ -24,7 +24,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpumap_widgets import texts
-from gpumap_widgets.layers import LAYERS, LayerRow
+from gpumap_widgets.layers import LAYERS, LayerRow, Outcome
 from gpumap_widgets.mapping import Prediction
 from gpumap_widgets.readings import TOOLS, ToolReading, reading_rows, tool_readings
 from gpumap_widgets.resolver import resolve
@@ -391,7 +391,7 @@ def test_without_nvml_numbers_a_number_cannot_be_told() -> None:
 
 def test_nvml_counts_from_zero_what_a_container_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        LAYERS, "box", LayerRow(lambda view, _, __: ((replace(view, accessible=(3, 1)),), ()), lambda _: None, "test")
+        LAYERS, "box", LayerRow(lambda view, _, __: Outcome((replace(view, accessible=(3, 1)),)), "test")
     )
     scenario = Scenario.from_env(equal(4), {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
     found = by_key(resolve(Scenario(equal(4), (Layer("box"), *scenario.layers))))
@@ -402,8 +402,7 @@ def test_nvml_counts_from_zero_what_a_container_leaves(monkeypatch: pytest.Monke
 
 def test_a_process_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = LayerRow(
-        lambda view, _, __: (tuple(view.with_env({"CUDA_VISIBLE_DEVICES": v}) for v in "31"), ()),
-        lambda _: None,
+        lambda view, _, __: Outcome(tuple(view.with_env({"CUDA_VISIBLE_DEVICES": v}) for v in "31")),
         "test",
     )
     monkeypatch.setitem(LAYERS, "ranks", ranks)

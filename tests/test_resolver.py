@@ -304,7 +304,7 @@ def test_a_layer_of_an_unknown_kind_is_an_error_not_an_exception() -> None:
     assert "teleport" in prediction.error
     assert (prediction.processes, prediction.nvml_indices, prediction.certainty) == ((), (), "unknown")
     assert (prediction.findings, diagnose(prediction)) == ((), ())
-    assert [step.stage for step in prediction.steps] == []
+    assert [step.stage for step in prediction.steps] == ["machine", "environment"]
     assert "teleport" in str(prediction)
     assert "teleport" in prediction._repr_html_()
     assert len(prediction.to_frame()) == 0
@@ -385,7 +385,7 @@ def test_later_layers_win() -> None:
     layers = tuple(Layer("environment", {"set": {"CUDA_VISIBLE_DEVICES": value}}) for value in ("0", "3,2"))
     prediction = resolve(Scenario(EIGHT, layers))
     assert prediction.nvml_indices == (3, 2)
-    assert keys(prediction, "environment") == ["step.set", "step.set"]
+    assert keys(prediction, "environment") == ["step.set", "step.set-over"]
 
 
 @pytest.mark.parametrize(

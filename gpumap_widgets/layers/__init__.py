@@ -6,9 +6,28 @@ did. Adding one touches one module of this package and its cases.
 
 from __future__ import annotations
 
-from .base import LAYERS, LayerRow, View
-from .environment import ENVIRONMENT_ROW
+from . import jobs, launchers
+from .base import LAYERS, LayerRow, Outcome, Recognised, View
+from .cuda import candidates, device_count, process_of
+from .folding import Folded, fold
+from .launchers import torchrun
+from .variables import ENVIRONMENT_ROW, environment
 
 LAYERS.update({"environment": ENVIRONMENT_ROW})
+for _family in (jobs, launchers):
+    LAYERS.update(_family.ROWS)
 
-__all__ = ["LAYERS", "LayerRow", "View"]
+__all__ = [
+    "LAYERS",
+    "Folded",
+    "LayerRow",
+    "Outcome",
+    "Recognised",
+    "View",
+    "candidates",
+    "device_count",
+    "environment",
+    "fold",
+    "process_of",
+    "torchrun",
+]

@@ -1,0 +1,32 @@
+"""A command as text, read into layers: taken apart as a shell would, recognised by the table of layers, never run.
+
+What cannot be read becomes a layer of kind ``unreadable``, whose prediction says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..scenario import Layer
+from .recognise import layers_of
+from .shell import LONGEST, Unreadable, read_script
+from .statements import Shell
+
+__all__ = ["read_command"]
+
+
+def read_command(
+    command: str, env: Mapping[str, str | None] | None = None, assume: Mapping[str, Any] | None = None
+) -> tuple[Layer, ...]:
+    """The layers of a command, outermost first, without the environment that it is typed in.
+
+    ``env`` and ``assume`` as in `Scenario.from_command`. Never raises on odd text.
+    """
+    if len(command) > LONGEST:
+        return (Layer("unreadable", {"why": "long"}),)
+    held = {name: value for name, value in (env or {}).items() if value is not None}
+    try:
+        return layers_of(read_script(command), Shell(held), dict(assume or {}))
+    except Unreadable as exc:
+        return (Layer("unreadable", {"why": exc.why, "at": exc.at}),)
