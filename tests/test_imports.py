@@ -34,7 +34,7 @@ HEAVY = (
 )
 
 LAYERS = (
-    "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
+    "guard", "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
     "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
     "__main__",
