@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .comparison import compare
     from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
     from .identity import PciBusId
+    from .inspection.kernel import KernelInspection, inspect_kernel
+    from .inspection.process import MachineInspection, ProcessInspection, inspect_process, inspect_processes
     from .live import observe
     from .mapping import (
         Comparison,
@@ -55,6 +57,8 @@ _HOMES = {
     ".comparison": "compare",
     ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
     ".identity": "PciBusId",
+    ".inspection.kernel": "KernelInspection inspect_kernel",
+    ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
     ".live": "observe",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".readings": "tool_readings",
@@ -81,7 +85,9 @@ __all__ = [
     "Gpu",
     "GpumapError",
     "ImpossibleMachine",
+    "KernelInspection",
     "Layer",
+    "MachineInspection",
     "Message",
     "MigInstance",
     "NoDriver",
@@ -90,6 +96,7 @@ __all__ = [
     "PciBusId",
     "Prediction",
     "Process",
+    "ProcessInspection",
     "Scenario",
     "Step",
     "Topology",
@@ -98,6 +105,9 @@ __all__ = [
     "believed_orders",
     "compare",
     "drift",
+    "inspect_kernel",
+    "inspect_process",
+    "inspect_processes",
     "links",
     "observe",
     "preset",

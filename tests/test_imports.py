@@ -36,7 +36,7 @@ HEAVY = (
 LAYERS = (
     "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
-    "tool_readers", "readings", "beliefs", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
+    "tool_readers", "readings", "beliefs", "editing", "comparison", "sources", "inspection", "views", "live", "widgets", "cli",
     "__main__",
 )  # fmt: skip
 """Each may import those before it. A package counts as one: its modules may import each other, without a circle."""
@@ -48,6 +48,10 @@ DOORS = {
     ("topology", "_repr_html_", "views.html"),
     ("topology", "to_frame", "views.frames"),
     ("scenario", "from_command", "commands"),
+    ("inspection.kernel", "__str__", "views.inspections"),
+    ("inspection.kernel", "_repr_html_", "views.inspections"),
+    ("inspection.process", "__str__", "views.inspections"),
+    ("inspection.process", "_repr_html_", "views.inspections"),
     ("mapping", "__str__", "views.text"),
     ("mapping", "_repr_html_", "views.html"),
     ("mapping", "to_frame", "views.frames"),

@@ -14,7 +14,7 @@ from .value import HEAD, LIMIT, MARK, SCHEMA, TABLES, Capsule, CapsuleProcess
 
 MOST = 4096
 _COUNT, _MIB = range(65_536), range(2**40)
-_PLATFORM: Mapping[str, Spec] = {"driver_version": 64, "platform": 16, "source": 1000}
+_PLATFORM: Mapping[str, Spec] = {"driver_version": 64, "platform": 16, "source": 1000, "default_order_date": 64}
 _FLAGS: Mapping[str, Spec] = {"simulated": bool, "default_order_measured": bool}
 _NAMES: Mapping[str, Spec] = {"name": 256, "uuid": 128, "pci_bus_id": 64, "problem": 2000}
 _NUMBERS: Mapping[str, Spec] = {"nvml_index": _COUNT, "memory_mib": _MIB, "sm_count": _COUNT}

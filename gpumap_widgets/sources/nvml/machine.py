@@ -16,6 +16,7 @@ from ...strength import CORES_PER_SM
 from ...texts import say
 from ...topology import Gpu, MigInstance, Platform, Topology
 from .. import linux
+from ..remembered import recall
 from .asking import ABSENT, GONE, Device, bus_id, call, is_simulated, mib, reason_of, said, session
 
 _PROBLEMS = {
@@ -34,7 +35,7 @@ def this_machine(*, root: Path = linux.ROOT) -> Topology:
     """
     try:
         with session():
-            return _sweep(root)
+            return recall(_sweep(root))
     except pynvml.NVMLError as exc:
         reason = reason_of(exc, root)
         machine = linux.linux_machine(reason, root)
