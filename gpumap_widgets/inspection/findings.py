@@ -99,7 +99,7 @@ RULES: tuple[ProcessRule, ...] = (
     ProcessRule("jobs-share-gpu", "warning", _jobs_share, "NVML, nvmlDeviceGetComputeRunningProcesses"),
     ProcessRule("holds-another-gpu", "warning", _elsewhere, "NVML against /proc/PID/environ"),
 )  # fmt: skip
-"""Most harmful first. The sentences are ``finding.<code>`` and ``remedy.<code>`` in `texts`."""
+"""Most harmful first. The sentences are ``inspect.found.<code>`` and ``inspect.fix.<code>`` in `texts`."""
 
 
 def findings_of(found: Found) -> tuple[Finding, ...]:
@@ -108,8 +108,8 @@ def findings_of(found: Found) -> tuple[Finding, ...]:
         Finding(
             rule.code,
             rule.severity,
-            message(f"finding.{rule.code}", **fields),
-            message(f"remedy.{rule.code}", **fields),
+            message(f"inspect.found.{rule.code}", **fields),
+            message(f"inspect.fix.{rule.code}", **fields),
             rule.source,
         )
         for rule in RULES

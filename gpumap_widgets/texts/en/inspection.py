@@ -54,12 +54,12 @@ SENTENCES = {
     "inspect.unseen.note": "{note}",
     "inspect.unseen.numbers": "This is inside a container with process numbers of its own, and NVML counts as the host does: the GPUs may be those of another process.",
     # findings
-    "finding.ranks-share-gpu": "Ranks {ranks} of one job ({job}) are on one GPU, the {gpu}: processes {pids}.",
-    "remedy.ranks-share-gpu": 'Let each rank choose its own device, before anything else of CUDA: torch.cuda.set_device(int(os.environ["LOCAL_RANK"])).',
-    "finding.jobs-share-gpu": "{count} jobs are on one GPU, the {gpu}: processes {pids}.",
-    "remedy.jobs-share-gpu": "Give one of them another GPU by UUID in CUDA_VISIBLE_DEVICES, unless they are meant to share.",
-    "finding.holds-another-gpu": "Process {pid} holds the {gpus}, which its environment at start hides (CUDA_VISIBLE_DEVICES was {value}): the program has changed the variables itself.",
-    "remedy.holds-another-gpu": "Set the variables in one place, where the process is started.",
+    "inspect.found.ranks-share-gpu": "Ranks {ranks} of one job ({job}) are on one GPU, the {gpu}: processes {pids}.",
+    "inspect.fix.ranks-share-gpu": 'Let each rank choose its own device, before anything else of CUDA: torch.cuda.set_device(int(os.environ["LOCAL_RANK"])).',
+    "inspect.found.jobs-share-gpu": "{count} jobs are on one GPU, the {gpu}: processes {pids}.",
+    "inspect.fix.jobs-share-gpu": "Give one of them another GPU by UUID in CUDA_VISIBLE_DEVICES, unless they are meant to share.",
+    "inspect.found.holds-another-gpu": "Process {pid} holds the {gpus}, which its environment at start hides (CUDA_VISIBLE_DEVICES was {value}): the program has changed the variables itself.",
+    "inspect.fix.holds-another-gpu": "Set the variables in one place, where the process is started.",
     # words of the views
     "inspect.caption.variables": "The variables, when the process was started and now",
     "inspect.caption.held": "GPUs that the process holds, as NVML shows it",
