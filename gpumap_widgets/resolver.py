@@ -6,7 +6,7 @@ accessible GPUs → CUDA_DEVICE_ORDER → CUDA_VISIBLE_DEVICES → ordinals
 from __future__ import annotations
 
 from .certainty import least
-from .layers import fold, process_of
+from .layers import Folded, fold, process_of
 from .mapping import Finding, Prediction, Step
 from .scenario import Scenario
 
@@ -15,7 +15,15 @@ def resolve(scenario: Scenario) -> Prediction:
     """What the NVIDIA driver will make of a scenario. Never raises on odd values: an odd value is a result with a
     reason. What a launcher or a runtime would refuse stands in ``.error``.
     """
-    folded = fold(scenario.topology, scenario.layers)
+    return _resolved(scenario, fold(scenario.topology, scenario.layers))
+
+
+def resolve_believed(scenario: Scenario) -> Prediction:
+    """The same with every layer doing what people take it to do, where a popular belief is known to be wrong."""
+    return _resolved(scenario, fold(scenario.topology, scenario.layers, believed=True))
+
+
+def _resolved(scenario: Scenario, folded: Folded) -> Prediction:
     if folded.error is not None:
         return Prediction(scenario, (), folded.certainty, folded.error, _explain, _diagnose)
     processes = tuple(process_of(scenario.topology, view) for view in folded.views)
