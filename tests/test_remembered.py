@@ -79,7 +79,7 @@ def test_the_latest_run_counts() -> None:
         ({"CUDA_VISIBLE_DEVICES": "3,2,1,0"}, ORDER[::-1], ORDER),
         ({"CUDA_VISIBLE_DEVICES": "2,0,3,1"}, (0, 3, 2, 1), ORDER),
         ({"CUDA_VISIBLE_DEVICES": "2,0"}, (0, 3), None),
-        ({"CUDA_VISIBLE_DEVICES": "0,1,2,03"}, ORDER, ORDER),
+        ({"CUDA_VISIBLE_DEVICES": "0,1,2,03"}, ORDER, None),
         ({"CUDA_VISIBLE_DEVICES": "0,1,2,+3"}, ORDER, None),
         ({"CUDA_VISIBLE_DEVICES": ",".join(UUIDS[:4])}, (0, 1, 2, 3), None),
         ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, (0, 1, 2, 3), None),

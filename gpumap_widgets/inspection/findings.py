@@ -81,12 +81,14 @@ def _elsewhere(found: Found) -> Iterator[Fields]:
         process = one.prediction.processes[0] if one.prediction and one.prediction.processes else None
         if process is None or one.machine is None:
             continue
-        outside = {row.position for row in one.held} - {device.position for device in process.devices}
+        held = [one.machine.gpus[place] for place in sorted({row.position for row in one.held})]
+        shown = {device.gpu for device in process.devices}
+        outside = [gpu_name(gpu) for gpu in held if gpu not in shown]
         if outside:
-            gpus = ", ".join(gpu_name(one.machine.gpus[i]) for i in sorted(outside))
+            gpus = ", ".join(outside)
             value = process.env.get(CUDA_VISIBLE_DEVICES)
-            shown = message("drift.unset") if value is None else message("drift.value", value=value[:60])
-            yield FrozenDict({"pid": one.pid, "gpus": gpus, "value": shown})
+            was = message("drift.unset") if value is None else message("drift.value", value=value[:60])
+            yield FrozenDict({"pid": one.pid, "gpus": gpus, "value": was})
 
 
 def _listed(values: Any) -> str:

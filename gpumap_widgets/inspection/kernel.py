@@ -21,11 +21,11 @@ from ..frozen import FrozenDict
 from ..identity import bare_uuid
 from ..mapping import Message, ObservedDevice, Prediction
 from ..resolver import resolve
-from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario, is_relevant
+from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from ..sources.nvml import this_machine
 from ..topology import Topology
 from .driver import NOT_STARTED, STARTED, UNKNOWN, DriverView, loaded_driver
-from .system import ROOT, start_environment, system_view
+from .system import ROOT, is_kept, start_environment, system_view
 
 FORKED = "forked"
 Variables = Mapping[str, str]
@@ -121,7 +121,7 @@ def inspect_kernel(*, root: Path = ROOT) -> KernelInspection:
     """
     unseen: list[Message] = []
     at_start = start_environment(root / "proc/self", unseen)
-    now = FrozenDict({name: value for name, value in os.environ.items() if is_relevant(name)})
+    now = FrozenDict({name: value for name, value in os.environ.items() if is_kept(name)})
     driver, notes = loaded_driver(), list(unseen)
     state, said = _state(driver, root)
     try:

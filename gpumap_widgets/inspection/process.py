@@ -179,20 +179,19 @@ def _inspected(
 
 
 def _before(machine: Topology, system: SystemView) -> Topology:
-    """The machine as the process has it: a GPU whose device file it lacks cannot be opened by it.
+    """The machine as the process has it: without the GPUs whose device files it lacks.
 
-    Source: NVIDIA's container runtimes make a container's GPUs by giving it their device files (libnvidia-container, CDI).
+    Source: a container gets its GPUs by getting their device files (libnvidia-container; CDI, nvidia-container-toolkit).
     """
     minors = system.minors
-    if not minors or all(gpu.minor_number is None for gpu in machine.gpus):
+    if system.own_files is not True or minors is None or machine.platform == "wsl":
         return machine
-    gpus = tuple(
-        replace(gpu, problem=say("inspect.not-given"))
-        if gpu.problem is None and gpu.minor_number is not None and gpu.minor_number not in minors
-        else gpu
-        for gpu in machine.gpus
-    )
-    return machine if gpus == machine.gpus else replace(machine, gpus=gpus)
+    if any(gpu.minor_number is None and gpu.problem is None for gpu in machine.gpus):
+        return machine
+    left = [i for i, gpu in enumerate(machine.gpus) if gpu.minor_number in minors]
+    order = machine.default_order
+    seen = None if order is None else tuple(left.index(i) for i in order if i in left)
+    return replace(machine, gpus=tuple(machine.gpus[i] for i in left), default_order=seen)
 
 
 def _first(
@@ -201,13 +200,13 @@ def _first(
     """What its cuda:0 is: by its environment, checked against the GPUs that it holds."""
     if machine is None:
         return message("inspect.process.no-machine"), Certainty.UNKNOWN
-    places = {row.position for row in held}
-    names = ", ".join(gpu_name(machine.gpus[place]) for place in sorted(places))
+    places = sorted({row.position for row in held})
+    names = ", ".join(gpu_name(machine.gpus[place]) for place in places)
     if prediction is None or not prediction.processes:
         key = "inspect.process.held-only" if held else "inspect.process.nothing"
         return message(key, gpus=names), Certainty.UNKNOWN
     shown = prediction.processes[0].devices
-    if held and not places <= {device.position for device in shown}:
+    if not {machine.gpus[place] for place in places} <= {device.gpu for device in shown}:
         return message("inspect.process.elsewhere", gpus=names), Certainty.UNKNOWN
     if not shown:
         return message("inspect.process.none"), least((prediction.certainty, Certainty.LIKELY))

@@ -16,8 +16,10 @@ from ..explanation import clip, message
 from ..frozen import FrozenDict
 from ..mapping import Message
 from ..scenario import is_relevant
+from ..sources.capsule.value import SECRET
 
 ROOT = Path("/")
+_OF_JOBS = frozenset({"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
 _MOST = 8 << 20
 """Most bytes read of a file: an environment may have 6 MB (execve(2))."""
 _CARD = re.compile(r"/dev/nvidia(\d{1,4})", re.ASCII)
@@ -60,6 +62,11 @@ class SystemView:
     """Whether it has the file open that CUDA opens when it starts; None where that cannot be seen."""
     unseen: tuple[Message, ...] = ()
     """What could not be seen, each with its reason."""
+
+
+def is_kept(name: str) -> bool:
+    """Whether a variable is shown and logged: those that touch the numbering or name a job, and no secret."""
+    return (is_relevant(name) or name in _OF_JOBS) and not SECRET.search(name)
 
 
 def exists(pid: int, root: Path = ROOT) -> bool:
@@ -120,7 +127,7 @@ def start_environment(at: Path, unseen: list[Message]) -> FrozenDict[str, str] |
     pairs = [(os.fsdecode(name), os.fsdecode(value)) for name, equals, value in entries if equals]
     known: dict[str, str] = {}
     for name, value in pairs:
-        if is_relevant(name):
+        if is_kept(name):
             known.setdefault(name, value)  # getenv(3) finds the first of two
     return FrozenDict(known)
 

@@ -30,7 +30,7 @@ CACHE_DIR = "GPUMAP_CACHE_DIR"
 """The variable that names the directory instead of the user's own."""
 _MARK, _SCHEMA = "gpumap_order", 1
 _LIMIT = 256 * 1024
-_ALL_BY_NUMBER = re.compile(r"\d{1,4}(,\d{1,4})*", re.ASCII)
+_ALL_BY_NUMBER = re.compile(r"(0|[1-9]\d{0,3})(,(0|[1-9]\d{0,3}))*", re.ASCII)
 
 
 def remember(observation: Observation, topology: Topology) -> bool:

@@ -34,7 +34,6 @@ SENTENCES = {
     # other processes
     "inspect.no-process": "There is no process {pid} here, and NVML shows none of that number.",
     "inspect.no-process-remedy": "nvidia-smi lists the processes on the GPUs; inside a container their numbers are the host's.",
-    "inspect.not-given": "the process has no device file of it.",
     "inspect.process.first": "Its cuda:0 is the {gpu}, by the environment that it was started with.",
     "inspect.process.first-held": "Its cuda:0 is the {gpu}, by the environment that it was started with; it holds the {gpus}.",
     "inspect.process.none": "It sees no device, by the environment that it was started with.",
