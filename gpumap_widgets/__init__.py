@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .certainty import Certainty
     from .comparison import compare
     from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
+    from .evidence.log import append_evidence, log_evidence, log_run
+    from .evidence.reading import read_evidence
     from .identity import PciBusId
     from .inspection.kernel import KernelInspection, inspect_kernel
     from .inspection.process import MachineInspection, ProcessInspection, inspect_process, inspect_processes
@@ -56,6 +58,8 @@ _HOMES = {
     ".certainty": "Certainty",
     ".comparison": "compare",
     ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
+    ".evidence.log": "append_evidence log_evidence log_run",
+    ".evidence.reading": "read_evidence",
     ".identity": "PciBusId",
     ".inspection.kernel": "KernelInspection inspect_kernel",
     ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
@@ -102,6 +106,7 @@ __all__ = [
     "Topology",
     "UnreadableScenario",
     "UnreadableTopology",
+    "append_evidence",
     "believed_orders",
     "compare",
     "drift",
@@ -109,9 +114,12 @@ __all__ = [
     "inspect_process",
     "inspect_processes",
     "links",
+    "log_evidence",
+    "log_run",
     "observe",
     "preset",
     "processes",
+    "read_evidence",
     "resolve",
     "this_machine",
     "tool_readings",

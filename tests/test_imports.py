@@ -37,7 +37,7 @@ LAYERS = (
     "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
     "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "sources",
-    "inspection",
+    "inspection", "evidence",
     "views", "live", "widgets", "cli",
     "__main__",
 )  # fmt: skip
@@ -50,6 +50,7 @@ DOORS = {
     ("topology", "_repr_html_", "views.html"),
     ("topology", "to_frame", "views.frames"),
     ("scenario", "from_command", "commands"),
+    ("evidence.reading", "to_frame", "views.frames"),
     ("inspection.kernel", "__str__", "views.inspections"),
     ("inspection.kernel", "_repr_html_", "views.inspections"),
     ("inspection.process", "__str__", "views.inspections"),

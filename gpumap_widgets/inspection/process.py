@@ -172,7 +172,7 @@ def _inspected(
         said,
         certainty,
         job_of(system),
-        _rank(env or {}),
+        rank_of(env or {}),
         (*system.unseen, *extra),
         machine,
     )
@@ -243,8 +243,9 @@ def job_of(system: SystemView) -> str | None:
     return " ".join(system.container) if system.container else None
 
 
-def _rank(env: Mapping[str, str]) -> int | None:
-    for name in _RANKS:
+def rank_of(env: Mapping[str, str], names: tuple[str, ...] = _RANKS) -> int | None:
+    """The number that the first of these variables has which holds one; None where none does."""
+    for name in names:
         value = env.get(name, "")
         if value.isascii() and value.isdigit() and len(value) < 10:
             return int(value)

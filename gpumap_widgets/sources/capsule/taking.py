@@ -14,7 +14,6 @@ def take(*, processes: bool = False) -> Capsule:
 
     Raises NoDriver where the machine has no driver to ask.
     """
-    import getpass
     import os
     import platform
 
@@ -28,10 +27,6 @@ def take(*, processes: bool = False) -> Capsule:
         indices = [gpu.nvml_index for gpu in topology.gpus]
         rows = ((p.pid, p.gpu_uuid, p.mig_uuid, indices[p.position], p.memory_mib) for p in seen.processes)
         running = tuple(CapsuleProcess(*row) for row in rows)
-    try:
-        user: str | None = getpass.getuser()
-    except (ImportError, KeyError, OSError):  # a number without a name, usual in containers
-        user = None
     versions = {"python": platform.python_version(), **torch_versions()}
     if topology.driver_version:
         versions["driver"] = topology.driver_version
@@ -40,10 +35,20 @@ def take(*, processes: bool = False) -> Capsule:
         dict(os.environ),
         datetime.now().astimezone().isoformat(timespec="seconds"),
         platform.node() or None,
-        user,
+        user_name(),
         versions,
         processes=running,
     )
+
+
+def user_name() -> str | None:
+    """Who runs this; None for a number without a name, usual in containers."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return None
 
 
 def torch_versions() -> dict[str, str]:
