@@ -38,7 +38,8 @@ LAYERS = (
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
     "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "sources",
     "inspection", "evidence",
-    "views", "live", "widgets", "cli",
+    "views", "live", "widgets",
+    "cli_records", "cli",
     "__main__",
 )  # fmt: skip
 """Each may import those before it. A package counts as one: its modules may import each other, without a circle."""

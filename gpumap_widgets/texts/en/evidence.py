@@ -15,6 +15,10 @@ SENTENCES = {
     "evidence.found.ranks-share": "Ranks {ranks} of {job} on {host} used one GPU, the {gpu}, {uuid}.",
     "evidence.found.refuted": "Line {number} of {file}: {reason}",
     # the command line
+    "cli.evidence": "print which GPUs the processes used that logged evidence; the exit status is 1 when a line is damaged, something is wrong, or nobody is of that rank",
+    "cli.files": "a file of evidence, a log with such lines in it, or a folder of *.jsonl",
+    "cli.rank": "only this rank",
+    "cli.job": "only this job: its whole name, or its number alone",
     "evidence.nobody": "No line there is of that rank or job.",
     "evidence.none": "No line of evidence is in these files.",
     "evidence.line-broken": "{file}, line {number}: {reason}",

@@ -59,6 +59,9 @@ SENTENCES = {
     "inspect.fix.jobs-share-gpu": "Give one of them another GPU by UUID in CUDA_VISIBLE_DEVICES, unless they are meant to share.",
     "inspect.found.holds-another-gpu": "Process {pid} holds the {gpus}, which its environment at start hides (CUDA_VISIBLE_DEVICES was {value}): the program has changed the variables itself.",
     "inspect.fix.holds-another-gpu": "Set the variables in one place, where the process is started.",
+    # the command line
+    "cli.inspect": "print which GPUs a process holds and what its cuda:0 is, or all processes on the GPUs and what is wrong between them; the exit status is 1 when something is",
+    "cli.pid": "the process; without it, all that are on a GPU",
     # words of the views
     "inspect.caption.variables": "The variables, when the process was started and now",
     "inspect.caption.held": "GPUs that the process holds, as NVML shows it",
