@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from .beliefs import believed_orders
     from .certainty import Certainty
     from .comparison import compare
-    from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
+    from .errors import (
+        GpumapError,
+        ImpossibleMachine,
+        NoDriver,
+        UnreadableRecording,
+        UnreadableScenario,
+        UnreadableTopology,
+    )
     from .evidence.log import append_evidence, log_evidence, log_run
     from .evidence.reading import read_evidence
     from .identity import PciBusId
@@ -43,6 +50,8 @@ if TYPE_CHECKING:
         Step,
     )
     from .readings import tool_readings
+    from .recordings.saving import load_recording, save_recording
+    from .recordings.value import Recording
     from .resolver import resolve
     from .scenario import Layer, Scenario
     from .sources.capsule import Capsule, drift
@@ -57,7 +66,7 @@ _HOMES = {
     ".beliefs": "believed_orders",
     ".certainty": "Certainty",
     ".comparison": "compare",
-    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
+    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableRecording UnreadableScenario UnreadableTopology",
     ".evidence.log": "append_evidence log_evidence log_run",
     ".evidence.reading": "read_evidence",
     ".identity": "PciBusId",
@@ -66,6 +75,8 @@ _HOMES = {
     ".live": "observe",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".readings": "tool_readings",
+    ".recordings.saving": "load_recording save_recording",
+    ".recordings.value": "Recording",
     ".resolver": "resolve",
     ".scenario": "Layer Scenario",
     ".sources.capsule": "Capsule drift",
@@ -101,9 +112,11 @@ __all__ = [
     "Prediction",
     "Process",
     "ProcessInspection",
+    "Recording",
     "Scenario",
     "Step",
     "Topology",
+    "UnreadableRecording",
     "UnreadableScenario",
     "UnreadableTopology",
     "append_evidence",
@@ -114,6 +127,7 @@ __all__ = [
     "inspect_process",
     "inspect_processes",
     "links",
+    "load_recording",
     "log_evidence",
     "log_run",
     "observe",
@@ -121,6 +135,7 @@ __all__ = [
     "processes",
     "read_evidence",
     "resolve",
+    "save_recording",
     "this_machine",
     "tool_readings",
 ]

@@ -37,7 +37,7 @@ LAYERS = (
     "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
     "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "sources",
-    "inspection", "evidence",
+    "inspection", "evidence", "recordings",
     "views", "live", "widgets",
     "cli_records", "cli",
     "__main__",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +24,9 @@ from gpumap_widgets.scenario import Scenario
 from gpumap_widgets.sources.capsule import Capsule
 from gpumap_widgets.sources.remembered import CACHE_DIR, recall, remember
 from gpumap_widgets.topology import Gpu, Topology
+from tests import simdriver
 from tests.conftest import UUIDS, split
+from tests.simdriver import MIXED
 
 BOX = Topology(
     tuple(
@@ -239,3 +243,40 @@ def test_a_scenario_and_a_capsule_keep_the_date() -> None:
     known = recall(BOX)
     assert Scenario.from_json(Scenario(known).to_json()).topology == known
     assert Capsule.from_json(Capsule(known).to_json()).topology == known
+
+
+# ---- a real run on the simulated driver, whose order no rule foretells ----
+
+LIVE = """
+import json, sys
+import gpumap_widgets as gm
+def foretold():
+    prediction = gm.resolve(gm.Scenario.from_env(gm.this_machine(), {}))
+    return prediction, [prediction.nvml_indices, prediction.certainty, str(prediction.steps[1])]
+prediction, before = foretold()
+first = gm.compare(prediction, gm.observe(prediction)).verdict
+prediction, after = foretold()
+print(json.dumps([before, first, after, gm.compare(prediction, gm.observe(prediction)).verdict]))
+"""
+
+
+@pytest.mark.torch
+def test_a_live_run_teaches_the_next_prediction(tmp_path: Path) -> None:
+    include = simdriver.find_cuda_include()
+    if include is None:
+        pytest.skip(f"no CUDA build of torch, with its headers, in {sys.executable}")
+    try:
+        built = simdriver.build(include)
+    except simdriver.SimdriverUnavailable as exc:
+        pytest.skip(str(exc))
+    env = simdriver.environment(replace(MIXED, default_order=(3, 1, 0, 2)), tmp_path, built)
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", LIVE], env=env | {"PYTHONPATH": str(root)}, cwd=root, capture_output=True, text=True,
+        check=True, timeout=120,
+    )  # fmt: skip
+    before, first, after, second = json.loads(done.stdout)
+    assert (before[0], first) == ([1, 0, 2, 3], "refuted")
+    assert (after[0], after[1], second) == ([3, 1, 0, 2], "certain", "confirmed")
+    assert "measured on this machine on" in after[2]
+    assert [path.name[:10] for path in files() if path.is_file()] == ["simulated-"]

@@ -12,9 +12,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from ..mapping import Observation
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
 from ..topology import Topology
 from .checked import OddData, is_time, list_of, object_in, value_of
+from .files import replace_file
 
 CACHE_DIR = "GPUMAP_CACHE_DIR"
 """The variable that names the directory instead of the user's own."""
@@ -52,7 +51,8 @@ def remember(observation: Observation, topology: Topology) -> bool:
         "order": [{"uuid": uuid, "pci": str(pci) if pci else None} for uuid, pci in order],
     }
     try:
-        _replace(path, json.dumps(data, indent=1))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, json.dumps(data, indent=1))
     except OSError:
         return False
     return True
@@ -119,17 +119,3 @@ def _path(uuids: Iterable[str], driver: str | None, *, simulated: bool) -> Path 
     key = json.dumps([sorted(uuids), driver, simulated])
     kind = "simulated" if simulated else "measured"
     return Path(folder) / "orders" / f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write the whole file or nothing of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
