@@ -34,9 +34,10 @@ HEAVY = (
 )
 
 LAYERS = (
-    "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
+    "guard", "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
-    "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "sources",
+    "tool_readers", "readings", "beliefs", "expectation", "misconceptions", "exercises", "error_messages", "remedies", "tasks",
+    "editing", "comparison", "sources",
     "inspection", "evidence", "recordings",
     "views", "live", "widgets",
     "cli_records", "cli",

@@ -7,10 +7,12 @@ from html import escape
 from itertools import groupby
 
 from ..beliefs import Belief
+from ..error_messages import MessageReading
 from ..expectation import Expectation
 from ..explanation import clip, gpu_name, stop_reason
 from ..mapping import Comparison, Finding, Prediction, Process, Step
 from ..readings import ToolReading
+from ..remedies import Remedy
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, ENVIRONMENT, Layer
 from ..texts import say
 from ..topology import Topology
@@ -267,6 +269,38 @@ def expected_html(thought: Expectation, worker: int) -> str:
     return tag(
         "div", escape(said) + tag("span", escape(thought.source), "gpumap-source"), "gpumap-note gpumap-expected"
     )
+
+
+def note_html(text: str) -> str:
+    """A line of small print."""
+    return tag("div", escape(text), "gpumap-note")
+
+
+def remedies_html(found: Sequence[Remedy]) -> str:
+    """What to type, by UUID and by number, each with what its user must know."""
+    parts = []
+    for one in found:
+        head = escape(say(f"form.{one.form}"))
+        if one.text is None:
+            parts.append(tag("div", f"{head}: {escape(str(one.why))}", "gpumap-note"))
+            continue
+        body = tag("pre", tag("code", escape(one.text)), "gpumap-text", tabindex="0")
+        notes = "".join(tag("li", escape(str(caveat))) for caveat in one.caveats)
+        parts.append(f"{tag('h4', head + ' ' + certainty_badge(one.certainty))}{body}{tag('ul', notes, 'gpumap-note')}")
+    return tag("div", "".join(parts), "gpumap-remedies-list")
+
+
+def messages_html(found: Sequence[MessageReading], topology: Topology) -> str:
+    """What error messages mean, each with the GPUs that it speaks of."""
+    items = []
+    for one in found:
+        swatches = "".join(_swatch(position) + escape(topology.gpus[position].short_name) for position in one.positions)
+        who = tag("div", swatches + " " + certainty_badge(one.certainty)) if one.positions else ""
+        said = tag("div", escape(one.said.text()) + tag("span", escape(one.source), "gpumap-source"))
+        fix = tag("div", escape(one.fix.text()), "gpumap-remedy")
+        quote = tag("code", escape(clip(one.quote, 160)))
+        items.append(tag("li", f"{quote}{who}{said}{fix}", "gpumap-finding"))
+    return tag("ul", "".join(items), "gpumap-findings") if items else ""
 
 
 def _agreement(*, agrees: bool | None) -> str:
