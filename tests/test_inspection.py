@@ -634,3 +634,56 @@ def test_the_inspection_never_initialises() -> None:
     folder = Path(kernel.__file__).parent
     users = [path.name for path in folder.glob("*.py") if "cuInit(" in path.read_text(encoding="utf-8")]
     assert users == ["driver.py"]
+
+
+# ---- a machine with a GPU ----
+
+REAL = """
+import ctypes, json, os
+import gpumap_widgets as gm
+def look():
+    return gm.inspect_kernel().to_dict()
+absent = look()
+cuda = ctypes.CDLL("libcuda.so.1")
+loaded = look()
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+hidden = cuda.cuInit(0)
+failed = look()
+del os.environ["CUDA_VISIBLE_DEVICES"]
+again = cuda.cuInit(0)
+print(json.dumps({"absent": absent, "loaded": loaded, "hidden": hidden, "failed": failed, "again": again, "after": look()}))
+"""
+STARTED = """
+import json
+import gpumap_widgets as gm
+line = gm.log_evidence("/dev/null", start_cuda=True, strict=True)
+print(json.dumps([line, gm.inspect_kernel().to_dict()]))
+"""
+
+
+@pytest.mark.gpu
+@linux
+def test_a_real_driver(tmp_path: Path) -> None:
+    """The driver answers before cuInit without starting; whether a failed start can be repeated is written down."""
+    machine = real_machine()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
+    told = run(env, REAL)
+    assert told["absent"]["said"] == sentences("en")["inspect.state.not-loaded"]
+    assert (told["loaded"]["state"], told["hidden"]) == ("not started", 100)
+    print(json.dumps({name: told[name] for name in ("again",)}), told["failed"]["state"], told["after"]["state"])
+    line, looked = run(env, STARTED)
+    uuids = {gpu.uuid for gpu in machine.gpus} | {mig.uuid for gpu in machine.gpus for mig in gpu.mig_instances}
+    assert (line["told_by"], line["simulated"], looked["state"]) == ("driver", False, "started")
+    assert line["devices"]
+    assert {device["uuid"] for device in line["devices"]} <= uuids
+    assert line["verdict"] == "confirmed"
+
+
+def real_machine() -> gm.Topology:
+    try:
+        machine = gm.this_machine()
+    except gm.GpumapError as exc:
+        pytest.skip(f"no NVIDIA GPU here: {exc.message}")
+    if machine.simulated or not machine.gpus or machine.gpus[0].nvml_index is None:
+        pytest.skip("no NVIDIA GPU here")
+    return machine
