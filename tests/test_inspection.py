@@ -171,7 +171,7 @@ def test_values_that_were_changed_in_time(told: Any) -> None:
     assert (one["used"], one["used_certainty"], one["nvml_indices"]) == ("now", "likely", [0])
     assert (one["first"], one["first_certainty"]) == ("cuda:0 is the Tesla T4 at 5E:00.0 (nvidia-smi 0).", "certain")
     assert (one["at_start"]["CUDA_VISIBLE_DEVICES"], one["now"]["CUDA_VISIBLE_DEVICES"]) == ("1,2", "0")
-    assert one["devices"][0]["uuid"] == MIXED.gpus[0].uuid.removeprefix("GPU-")
+    assert one["devices"][0]["uuid"] == MIXED.gpus[0].uuid
     assert (one["devices"][0]["memory_mib"], one["devices"][0]["compute_capability"]) == (15360, [7, 5])
 
 
@@ -430,7 +430,7 @@ def one_process(
     pid: int, position: int, job: str | None = None, rank: int | None = None, **more: Any
 ) -> ProcessInspection:
     held = (GpuProcess(position, DESCRIBED.gpus[position].uuid, pid),)
-    view = SystemView(pid, parent=more.pop("parent", 500 + pid), group=more.pop("group", 900 + pid))
+    view = SystemView(pid, starter=more.pop("starter", 500 + pid), group=more.pop("group", 900 + pid))
     return ProcessInspection(
         pid, "", view, held, None, Message("inspect.process.nothing"), Certainty.UNKNOWN, job, rank, (), DESCRIBED
     )
@@ -444,9 +444,9 @@ def one_process(
         ([one_process(10, 0), one_process(11, 1)], []),
         ([one_process(10, 0), one_process(11, 0)], ["jobs-share-gpu"]),
         ([one_process(10, 0, group=7), one_process(11, 0, group=7)], []),
-        ([one_process(10, 0), one_process(11, 0, parent=10)], []),
-        ([one_process(10, 0, parent=3), one_process(11, 0, parent=3)], []),
-        ([one_process(10, 0, parent=1), one_process(11, 0, parent=1)], ["jobs-share-gpu"]),
+        ([one_process(10, 0), one_process(11, 0, starter=10)], []),
+        ([one_process(10, 0, starter=3), one_process(11, 0, starter=3)], []),
+        ([one_process(10, 0, starter=None), one_process(11, 0, starter=None)], ["jobs-share-gpu"]),
         ([one_process(10, 0, "slurm 1"), one_process(11, 0, "slurm 2", group=910)], ["jobs-share-gpu"]),
         ([one_process(10, 0, "slurm 1", 0), one_process(11, 0, "slurm 1", 1)], ["ranks-share-gpu"]),
         ([one_process(10, 0, "slurm 1", 0), one_process(11, 0, "slurm 1", 0)], []),
@@ -454,7 +454,7 @@ def one_process(
             [one_process(10, 0, "slurm 1", 0), one_process(11, 0, "slurm 1", 1), one_process(12, 0, "slurm 2", 0)],
             ["ranks-share-gpu", "jobs-share-gpu"],
         ),
-        ([one_process(10, 0), one_process(11, 0, parent=12), one_process(12, 0, parent=10)], []),
+        ([one_process(10, 0), one_process(11, 0, starter=12), one_process(12, 0, starter=10)], []),
     ],
 )
 def test_who_shares(processes: list[ProcessInspection], codes: list[str]) -> None:
@@ -552,6 +552,31 @@ def test_a_process_in_a_container(tree: Tree) -> None:
 def test_containers_by_their_cgroup(tree: Tree, line: str, container: tuple[str, str] | None) -> None:
     (tree.at / "cgroup").write_text(line)
     assert system_view(42, tree.root).container == container
+
+
+@pytest.mark.parametrize(
+    ("comm", "cmdline", "joins"),
+    [
+        ("bash", "bash", False),
+        ("sh", "sh -c x", False),
+        ("tmux: server", "tmux", False),
+        ("python", "python -m jupyterlab", False),
+        ("systemd", "/sbin/init", False),
+        ("kthreadd", "", False),
+        ("torchrun", "python torchrun t.py", True),
+        ("python", "python launch.py", True),
+    ],
+)
+def test_who_starts_a_job_and_who_starts_anything(tree: Tree, comm: str, cmdline: str, joins: bool) -> None:
+    (tree.at / "status").write_text("Name:\tpython\nPPid:\t7\nUid:\t0\t0\t0\t0\n")
+    (tree.at / "stat").write_text("42 (py (x) thon) S 7 40 40 0\n")
+    parent = tree.root / "proc/7"
+    parent.mkdir()
+    (parent / "comm").write_text(comm + "\n")
+    (parent / "cmdline").write_text(cmdline.replace(" ", "\0"))
+    view = system_view(42, tree.root)
+    assert (view.parent, view.group, view.starter) == (7, 40, 7 if joins else None)
+    assert view.user
 
 
 def test_an_environment_that_is_written_over(tree: Tree) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 from ..comparison import compare
 from ..errors import NoDriver
 from ..frozen import FrozenDict
-from ..identity import bare_uuid
 from ..inspection.driver import STARTED, DriverView, loaded_driver, started_driver
+from ..inspection.kernel import full_uuid, place_of
 from ..inspection.process import job_of, rank_of
 from ..inspection.system import ROOT, SystemView, is_kept, numbers_are_ours
 from ..mapping import Comparison, Observation, ObservedDevice, Prediction
@@ -164,14 +164,11 @@ def _predicted(prediction: Prediction) -> list[Line]:
 
 def _device(device: ObservedDevice, machine: Topology | None) -> Line:
     """A device that a witness showed; its UUID with the prefix that NVML gives it, its nvidia-smi number by that."""
-    uuid, index = device.uuid, None
-    for gpu in machine.gpus if machine else ():
-        for known in (gpu.uuid, *(mig.uuid for mig in gpu.mig_instances)):
-            if known and bare_uuid(known) == device.uuid:
-                uuid, index = known, gpu.nvml_index
+    place = place_of(device, machine)
+    index = machine.gpus[place].nvml_index if machine and place is not None else None
     return {
         "ordinal": device.ordinal,
-        "uuid": uuid,
+        "uuid": full_uuid(device, machine),
         "pci_bus_id": device.pci_bus_id,
         "name": device.name,
         "memory_mib": device.memory_mib,

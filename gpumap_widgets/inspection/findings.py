@@ -63,12 +63,11 @@ def _jobs(processes: Sequence[ProcessInspection]) -> list[list[int]]:
     groups: list[tuple[set[object], list[int]]] = []
     for one in processes:
         system = one.system
-        keys: set[object] = {("pid", one.pid), ("pid", system.parent)}
+        keys: set[object] = {("pid", one.pid), ("pid", system.starter)}
         keys |= {("group", system.group)} if system.group is not None else set()
         if one.job is not None:  # two named jobs are two, whoever started them
             keys = {("job", one.job)}
         keys.discard(("pid", None))
-        keys.discard(("pid", 1))
         joined = [group for group in groups if group[0] & keys]
         groups = [group for group in groups if not group[0] & keys]
         members = [pid for _, pids in joined for pid in pids]

@@ -136,6 +136,8 @@ def inspect_kernel(*, root: Path = ROOT) -> KernelInspection:
     devices = driver.devices if driver else ()
     candidates = {"at_start": at_start, "now": now, "read": read}
     used, why_used, used_certainty = _used(state, machine, candidates, devices)
+    if driver is not None and state == NOT_STARTED:
+        used_certainty = Certainty.LIKELY  # a start that failed has read them
     prediction = _predicted(machine, now if read is None else {**now, **read}) if machine else None
     started_by = _started_by() if state == STARTED else ()
     first, first_certainty = _first(state, devices, machine, prediction)
@@ -291,6 +293,15 @@ def place_of(device: ObservedDevice, machine: Topology | None) -> int | None:
         if device.uuid is not None and device.uuid in {bare_uuid(uuid) for uuid in uuids if uuid}:
             return position
     return None
+
+
+def full_uuid(device: ObservedDevice, machine: Topology | None) -> str | None:
+    """Its UUID with the prefix that NVML gives it; without one where the machine does not have it."""
+    for gpu in machine.gpus if machine else ():
+        for known in (gpu.uuid, *(mig.uuid for mig in gpu.mig_instances)):
+            if known and bare_uuid(known) == device.uuid:
+                return known
+    return device.uuid
 
 
 def called(device: ObservedDevice, machine: Topology | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from ..mapping import Finding, Message, ObservedDevice
 from ..sources.nvml import GpuProcess
 from ..topology import Topology
-from .kernel import KernelInspection, place_of
+from .kernel import KernelInspection, full_uuid, place_of
 from .process import MachineInspection, ProcessInspection
 
 
@@ -80,7 +80,8 @@ def device_dict(device: ObservedDevice, machine: Topology | None) -> dict[str, A
     place = place_of(device, machine)
     index = machine.gpus[place].nvml_index if machine and place is not None else None
     capability = list(device.compute_capability) if device.compute_capability else None
-    return {**device.__dict__, "compute_capability": capability, "nvml_index": index}
+    told = {"uuid": full_uuid(device, machine), "compute_capability": capability, "nvml_index": index}
+    return {**device.__dict__, **told}
 
 
 def _held(row: GpuProcess, machine: Topology | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from ..certainty import Certainty, least
 from ..errors import GpumapError, NoDriver
 from ..explanation import device_name, gpu_name, message
-from ..mapping import Finding, Message, Prediction
+from ..mapping import Device, Finding, Message, Prediction
 from ..resolver import resolve
 from ..scenario import Scenario
 from ..sources.nvml import GpuProcess, processes, this_machine
@@ -52,6 +52,12 @@ class ProcessInspection:
     def nvml_indices(self) -> tuple[int | None, ...]:
         """nvidia-smi's number behind its cuda:0, cuda:1, … as predicted; () where nothing can be."""
         return self.prediction.nvml_indices if self.prediction else ()
+
+    @property
+    def first(self) -> Device | None:
+        """Its cuda:0 as predicted; None where nothing is visible, or what is cannot be told."""
+        shown = self.prediction.processes[0].devices if self.prediction and self.prediction.processes else ()
+        return shown[0] if shown and self.certainty is not Certainty.UNKNOWN else None
 
     @property
     def held_indices(self) -> tuple[int | None, ...]:

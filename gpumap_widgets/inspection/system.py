@@ -22,6 +22,10 @@ ROOT = Path("/")
 _OF_JOBS = frozenset({"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
 _MOST = 8 << 20
 """Most bytes read of a file: an environment may have 6 MB (execve(2))."""
+_SHELLS = re.compile(
+    r"(ba|z|da|k|mk|tc|c|fi|xon|pw)?sh|nu|tmux.*|screen|sshd.*|login|su|sudo|init|systemd|cron|node|code.*|(conmon|containerd-sh).*"
+)
+"""Names of what starts anything: shells, multiplexers, sessions, service managers, editors, container runtimes."""
 _CARD = re.compile(r"/dev/nvidia(\d{1,4})", re.ASCII)
 _UVM = "/dev/nvidia-uvm"
 """Opened by cuInit and not by NVML."""
@@ -44,6 +48,8 @@ class SystemView:
     """Its arguments, joined; None where they may not be seen."""
     user: str | None = None
     parent: int | None = None
+    starter: int | None = None
+    """The same, where it is no shell, session or server: those start things that have nothing to do with each other."""
     group: int | None = None
     """Process group: what a shell starts together."""
     environ: Mapping[str, str] | None = None
@@ -95,12 +101,14 @@ def system_view(pid: int, root: Path = ROOT) -> SystemView:
     environ = start_environment(at, unseen)
     status = _status(at)
     opened, cuda_open = _opened(at, unseen)
+    parent = _number(status.get("PPid"))
     own_files = _other_namespace(at, root, "mnt")
     return SystemView(
         pid,
         _command(at),
         _user(status.get("Uid", "")),
-        _number(status.get("PPid")),
+        parent,
+        None if parent is None or _starts_anything(root / "proc" / str(parent)) else parent,
         _group(at),
         environ,
         _container(at, unseen),
@@ -184,6 +192,12 @@ def _user(uids: str) -> str | None:
 def _group(at: Path) -> int | None:
     fields = _text(at / "stat").rpartition(")")[2].split()
     return _number(fields[2]) if len(fields) > 2 else None
+
+
+def _starts_anything(at: Path) -> bool:
+    """Whether that process starts whatever somebody types or clicks: its children are no one job."""
+    words = _text(at / "cmdline")
+    return bool(_SHELLS.fullmatch(_text(at / "comm").strip())) or "jupyter" in words or not words
 
 
 def _number(text: str | None) -> int | None:

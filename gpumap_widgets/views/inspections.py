@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ..inspection.kernel import KernelInspection, called, place_of
+from ..explanation import device_name
+from ..inspection.kernel import KernelInspection, full_uuid, place_of
 from ..inspection.process import MachineInspection, ProcessInspection
 from ..mapping import Finding
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
@@ -15,6 +16,7 @@ from .html import findings_html, page, plain_table, tag
 from .rows import memory_text
 from .text import grid, number
 
+_MOST_NAMED = 16
 _ALWAYS = (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER)
 
 
@@ -90,8 +92,8 @@ def _devices(one: KernelInspection) -> _Table:
     for device in one.devices:
         place = place_of(device, one.machine)
         index = one.machine.gpus[place].nvml_index if one.machine and place is not None else None
-        name = called(device, one.machine)
-        rows.append((f"cuda:{device.ordinal}", number(index), name, device.uuid or "", memory_text(device.memory_mib)))
+        uuid = full_uuid(device, one.machine) or ""
+        rows.append((f"cuda:{device.ordinal}", number(index), device.name or "", uuid, memory_text(device.memory_mib)))
     columns = ("ordinal", "nvml_index", "name", "uuid", "memory")
     return _Table(say("inspect.caption.devices"), columns, tuple(rows))
 
@@ -124,13 +126,19 @@ def _machine(one: MachineInspection) -> _Report:
     for process in one.processes:
         system = process.system
         held = ", ".join(number(index) for index in process.held_indices)
-        first = say("inspect.certainty", said=process.said, certainty=process.certainty)
+        first = say("inspect.not-known")
+        if process.first:
+            first = say("inspect.certainty", said=device_name(process.first), certainty=process.certainty)
         told = (system.user or "", process.job or "", number(process.rank), held, first, system.command or "")
         rows.append((str(process.pid), *told))
     columns = ("pid", "user", "job", "rank", "held", "first", "command")
     table = _Table(say("inspect.caption.processes"), columns, tuple(rows))
     title = say("inspect.title.machine", count=len(rows))
-    unseen = dict.fromkeys(why.text() for process in one.processes for why in process.unseen)
+    reasons: dict[str, list[str]] = {}
+    for process in one.processes:
+        for why in process.unseen:
+            reasons.setdefault(why.text(), []).append(str(process.pid))
+    unseen = [say("inspect.unseen-of", why=why, pids=", ".join(pids[:_MOST_NAMED])) for why, pids in reasons.items()]
     notes = (*one.notes, *unseen, *_simulated(one.machine.simulated))
     return _Report(title, (), (table,) if rows else (), one.findings, notes)
 

@@ -73,6 +73,7 @@ SENTENCES = {
     "inspect.title.machine": "{count} processes on the GPUs of this machine",
     "inspect.certainty": "{said} ({certainty})",
     "inspect.in-container": "It is in {kind} {name}.",
+    "inspect.unseen-of": "Process {pids}: {why}",
     "inspect.simulated": "A simulated driver answered: this says nothing about hardware.",
     "inspect.unset": "unset",
     "inspect.not-known": "not known",
