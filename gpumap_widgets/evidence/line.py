@@ -17,7 +17,7 @@ from ..comparison import compare
 from ..errors import NoDriver
 from ..frozen import FrozenDict
 from ..inspection.driver import STARTED, DriverView, loaded_driver, started_driver
-from ..inspection.kernel import full_uuid, place_of
+from ..inspection.naming import full_uuid, place_of
 from ..inspection.process import job_of, rank_of
 from ..inspection.system import ROOT, SystemView, is_kept, numbers_are_ours
 from ..mapping import Comparison, Observation, ObservedDevice, Prediction

@@ -5,10 +5,9 @@ Looks only. It imports nothing that could start CUDA, and asks a driver library 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,20 +15,17 @@ from typing import Any, NamedTuple
 
 from ..certainty import Certainty
 from ..errors import NoDriver
-from ..explanation import device_name, gpu_name, message
+from ..explanation import device_name, message
 from ..frozen import FrozenDict
-from ..identity import bare_uuid
 from ..mapping import Message, ObservedDevice, Prediction
-from ..resolver import resolve
-from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from ..sources.nvml import this_machine
 from ..topology import Topology
 from .driver import NOT_STARTED, STARTED, UNKNOWN, DriverView, loaded_driver
+from .naming import called, place_of
 from .system import ROOT, is_kept, start_environment, system_view
+from .values import Variables, as_c_reads, both_of, predicted, used_values
 
 FORKED = "forked"
-Variables = Mapping[str, str]
-BOTH = (CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES)
 
 
 class Starter(NamedTuple):
@@ -129,16 +125,16 @@ def inspect_kernel(*, root: Path = ROOT) -> KernelInspection:
     except NoDriver as exc:
         machine = None
         notes.append(message("inspect.note.no-machine", error=exc.message))
-    read = _as_c_reads()
-    if read is not None and read != _both(now):
+    read = as_c_reads()
+    if read is not None and read != both_of(now):
         notes.append(message("inspect.note.putenv"))
     notes += _torch_notes()
     devices = driver.devices if driver else ()
     candidates = {"at_start": at_start, "now": now, "read": read}
-    used, why_used, used_certainty = _used(state, machine, candidates, devices)
+    used, why_used, used_certainty = used_values(state, machine, candidates, devices)
     if driver is not None and state == NOT_STARTED:
         used_certainty = Certainty.LIKELY  # a start that failed has read them
-    prediction = _predicted(machine, now if read is None else {**now, **read}) if machine else None
+    prediction = predicted(machine, now if read is None else {**now, **read}) if machine else None
     started_by = _started_by() if state == STARTED else ()
     first, first_certainty = _first(state, devices, machine, prediction)
     counts = {STARTED: False, FORKED: False, NOT_STARTED: True}.get(state)
@@ -207,67 +203,6 @@ def _torch_notes() -> list[Message]:
     return [message("inspect.note.counted-early")] if cached is not None and cached().currsize else []
 
 
-def _as_c_reads() -> Variables | None:
-    """The two variables as getenv(3) has them."""
-    if sys.platform == "win32":
-        return None
-    try:
-        getenv = ctypes.CDLL(None).getenv
-    except (OSError, AttributeError):
-        return None
-    getenv.restype, getenv.argtypes = ctypes.c_char_p, [ctypes.c_char_p]
-    values = {name: getenv(name.encode()) for name in BOTH}
-    return FrozenDict({name: os.fsdecode(value) for name, value in values.items() if value is not None})
-
-
-# --- which values the driver used ------------------------------------------------------------------------------------
-
-
-def _both(env: Variables) -> dict[str, str]:
-    return {name: env[name] for name in BOTH if name in env}
-
-
-def _predicted(machine: Topology, env: Variables) -> Prediction:
-    return resolve(Scenario.from_env(machine, env))
-
-
-def _used(
-    state: str, machine: Topology | None, candidates: Mapping[str, Variables | None], seen: tuple[ObservedDevice, ...]
-) -> tuple[str | None, Message, Certainty]:
-    """Which values lead to the devices that are there. A third value in between is never ruled out: likely at most."""
-    if state == NOT_STARTED:
-        return None, message("inspect.used.not-yet"), Certainty.CERTAIN
-    known = {name: _both(env) for name, env in candidates.items() if env is not None}
-    if state != STARTED or machine is None or not seen:
-        return None, message("inspect.used.unknown"), Certainty.UNKNOWN
-    fits = {name: _fits(machine, env, seen) for name, env in known.items()}
-    fitting = [name for name, fit in fits.items() if fit]
-    if not fitting:
-        refuted = all(fit is False for fit in fits.values())
-        key = "inspect.used.neither" if refuted else "inspect.used.unknown"
-        return None, message(key), Certainty.LIKELY if refuted else Certainty.UNKNOWN
-    values = {tuple(sorted(known[name].items())) for name in fitting}
-    name = fitting[0]
-    if len({tuple(sorted(env.items())) for env in known.values()}) == 1:
-        return name, message("inspect.used.same"), Certainty.LIKELY
-    if len(values) > 1:
-        return None, message("inspect.used.either"), Certainty.UNKNOWN
-    others = [fit for other, fit in fits.items() if other not in fitting]
-    certainty = Certainty.LIKELY if all(fit is False for fit in others) else Certainty.GUESS
-    return name, message(f"inspect.used.{name.replace('_', '-')}"), certainty
-
-
-def _fits(machine: Topology, env: Variables, seen: tuple[ObservedDevice, ...]) -> bool | None:
-    """Whether values lead to these devices; None where the prediction is too weak to say that they do not."""
-    prediction = _predicted(machine, env)
-    foretold = [(d.mig.uuid if d.mig else d.gpu.uuid) for d in prediction.processes[0].devices]
-    if None in foretold or any(device.uuid is None for device in seen):
-        return None
-    if [bare_uuid(uuid or "") for uuid in foretold] == [device.uuid for device in seen]:
-        return True
-    return False if prediction.certainty in (Certainty.CERTAIN, Certainty.LIKELY) else None
-
-
 # --- what cuda:0 is --------------------------------------------------------------------------------------------------
 
 
@@ -284,34 +219,6 @@ def _first(
     if not foretold:
         return message("inspect.first.will-be-none"), prediction.certainty
     return message("inspect.first.will-be", gpu=device_name(foretold[0])), foretold[0].certainty
-
-
-def place_of(device: ObservedDevice, machine: Topology | None) -> int | None:
-    """Position in ``machine.gpus`` of a device that the driver showed; None where it is none of them."""
-    for position, gpu in enumerate(machine.gpus if machine else ()):
-        uuids = (gpu.uuid, *(mig.uuid for mig in gpu.mig_instances))
-        if device.uuid is not None and device.uuid in {bare_uuid(uuid) for uuid in uuids if uuid}:
-            return position
-    return None
-
-
-def full_uuid(device: ObservedDevice, machine: Topology | None) -> str | None:
-    """Its UUID with the prefix that NVML gives it; without one where the machine does not have it."""
-    for gpu in machine.gpus if machine else ():
-        for known in (gpu.uuid, *(mig.uuid for mig in gpu.mig_instances)):
-            if known and bare_uuid(known) == device.uuid:
-                return known
-    return device.uuid
-
-
-def called(device: ObservedDevice, machine: Topology | None) -> str:
-    """A device that the driver showed, as sentences name it."""
-    position = place_of(device, machine)
-    if machine is None or position is None:
-        return device.name or device.uuid or "?"
-    gpu = machine.gpus[position]
-    mig = next((m for m in gpu.mig_instances if m.uuid and bare_uuid(m.uuid) == device.uuid), None)
-    return gpu_name(gpu, mig)
 
 
 def _indices(

@@ -8,7 +8,8 @@ from typing import Any
 from ..mapping import Finding, Message, ObservedDevice
 from ..sources.nvml import GpuProcess
 from ..topology import Topology
-from .kernel import KernelInspection, full_uuid, place_of
+from .kernel import KernelInspection
+from .naming import full_uuid, place_of
 from .process import MachineInspection, ProcessInspection
 
 

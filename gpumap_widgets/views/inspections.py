@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from ..explanation import device_name
-from ..inspection.kernel import KernelInspection, full_uuid, place_of
+from ..inspection.kernel import KernelInspection
+from ..inspection.naming import full_uuid, place_of
 from ..inspection.process import MachineInspection, ProcessInspection
 from ..mapping import Finding
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
