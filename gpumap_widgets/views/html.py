@@ -55,6 +55,11 @@ def _cell(text: str, css: str = "", title: str = "") -> str:
     return tag("td", escape(text), css, title=title)
 
 
+def plain_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts; ``columns`` are keys of their heads."""
+    return _table(caption, columns, (tag("tr", "".join(_cell(cell, "gpumap-wrap") for cell in row)) for row in rows))
+
+
 def _swatch(position: int) -> str:
     return tag("span", "", "gpumap-swatch", style=f"background:{colour(position)}", aria_hidden="true")
 
