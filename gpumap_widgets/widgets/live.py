@@ -10,7 +10,8 @@ import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 
 from ..comparison import compare
 from ..live import observe, run_for
-from ..live.kernel import Run, kernel_names
+from ..live.kernel import kernel_names
+from ..live.run import Run
 from ..texts import say
 from ..views import html
 from .store import State
