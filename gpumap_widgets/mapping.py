@@ -341,7 +341,7 @@ class Comparison:
         return comparison_text(self)
 
     def _repr_html_(self) -> str:
-        from .views.html import comparison_html
+        from .views.verdicts import comparison_html
 
         return comparison_html(self)
 

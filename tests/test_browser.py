@@ -133,7 +133,7 @@ def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any)
     assert "simulated" in page.text(".gpumap-view-live")
     open_tab(page, "Table")
     assert [row[-1] for row in page.table()][:2] == ["✓ agrees", "✓ agrees"]
-    wait_labels(page, "torch agrees", 2)
+    wait_labels(page, "as foretold", 2)
     page.shot("lab-confirmed")
 
     # the order toggled: another map, the old verdict gone
@@ -307,7 +307,7 @@ def test_refuted_by_a_driver_that_orders_otherwise(mixed_lab: tuple[str, Path], 
     open_tab(page, "Table")
     verdicts = [row[-1] for row in page.table()]
     assert verdicts == ["✗ differs", "✗ differs", "✓ agrees", "✓ agrees"]
-    wait_labels(page, "torch: ", 2)
+    wait_labels(page, "seen: ", 2)
     assert page.errors == []
 
 

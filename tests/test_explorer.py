@@ -355,7 +355,7 @@ class FakeRun:
 
     def __init__(self, prediction: Any, on_done: Any) -> None:
         self.prediction, self.on_done = prediction, on_done
-        self.elapsed, self.cancelled, self.observation = 1.0, False, None
+        self.elapsed, self.cancelled, self.observation, self.driver = 1.0, False, None, None
         self.over = threading.Event()
 
     def start(self) -> FakeRun:
@@ -379,11 +379,15 @@ class FakeRun:
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
     made: list[FakeRun] = []
 
-    def run_for(prediction: Any, _kernel: Any, _timeout: float, on_done: Any) -> FakeRun:
+    def run_for(
+        prediction: Any, _kernel: Any, _timeout: float, *, on_done: Any, on_driver: Any, spares: Any
+    ) -> FakeRun:
         made.append(FakeRun(prediction, on_done))
+        made[-1].on_driver = on_driver
         return made[-1]
 
     monkeypatch.setattr(live_panel, "run_for", run_for)
+    monkeypatch.setattr(live_panel.SPARES, "renew", lambda: None)
     return made
 
 
@@ -401,7 +405,7 @@ def test_live_shows_the_verdict_and_an_edit_drops_it(explorer: Any, runs: list[F
     panel = explorer._live
     panel.start.click()
     assert not panel.cancel.disabled
-    assert "Running" in panel.view.value
+    assert "Running" in panel.progress.value
     runs[0].finish(seen_on_mixed(explorer.prediction))
     assert explorer.comparison.verdict == "confirmed"
     assert "Confirmed" in panel.view.value

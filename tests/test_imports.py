@@ -50,6 +50,7 @@ DOORS = {
     ("scenario", "from_command", "commands"),
     ("mapping", "__str__", "views.text"),
     ("mapping", "_repr_html_", "views.html"),
+    ("mapping", "_repr_html_", "views.verdicts"),
     ("mapping", "to_frame", "views.frames"),
 }
 ONLY_IN = {

@@ -12,8 +12,11 @@ from ..comparison import compare
 from ..live import observe, run_for
 from ..live.kernel import kernel_names
 from ..live.run import Run
+from ..live.spare import SPARES
+from ..mapping import Observation
 from ..texts import say
 from ..views import html
+from ..views.verdicts import result_html
 from .store import State
 
 _TICK = 0.2
@@ -25,7 +28,10 @@ _GOING = 10.0
 
 
 class LivePanel:
-    """Button, Cancel, choices and verdict. ``change`` is called with the state that carries a verdict."""
+    """Button, Cancel, choices and verdict. ``change`` is called with the state that carries a verdict.
+
+    The driver's verdict is shown while torch is still asked; torch's joins it.
+    """
 
     def __init__(self, current: Callable[[], State], change: Callable[[State], None]) -> None:
         self._current, self._change = current, change
@@ -34,6 +40,7 @@ class LivePanel:
         self._asked: State | None = None
         """The state whose settings run."""
         self._stopped = ""
+        self._closed = False
         self.start = w.Button(
             description=say("ui.live"), icon="play", button_style="primary", tooltip=say("ui.live-tip")
         )
@@ -45,21 +52,27 @@ class LivePanel:
         self.limit = w.BoundedFloatText(
             value=60, min=1, max=3600, step=10, description=say("ui.limit"), layout={"width": "180px"}
         )
+        self.warm = w.Checkbox(
+            value=True, description=say("ui.warm"), tooltip=say("ui.warm-tip"), indent=False, layout={"width": "auto"}
+        )
         for widget in (self.kernel, self.limit):
             widget.style.description_width = "initial"
-        self.view = w.HTML(layout={"width": "auto"})
-        choices = w.HBox([self.kernel, self.limit], layout={"flex_flow": "row wrap", "grid_gap": "4px 16px"})
-        self.box = w.VBox([choices, self.view])
+        self.progress, self.view = w.HTML(layout={"width": "auto"}), w.HTML(layout={"width": "auto"})
+        choices = w.HBox([self.kernel, self.limit, self.warm], layout={"flex_flow": "row wrap", "grid_gap": "4px 16px"})
+        result = w.VBox([self.progress, self.view])
+        self.box = w.VBox([choices, result])
         for widget, css in (
             (self.start, "live"),
             (self.cancel, "cancel"),
-            (self.view, "view-live"),
+            (result, "view-live"),
             (self.kernel, "kernel"),
             (self.limit, "limit"),
+            (self.warm, "warm"),
         ):
             widget.add_class(f"gpumap-{css}")
         self.start.on_click(lambda _: self._begin())
         self.cancel.on_click(lambda _: self._cancel())
+        self.warm.observe(lambda _: self._keep_warm(), "value")
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -71,13 +84,24 @@ class LivePanel:
         if prediction.error is not None or not prediction.processes:
             self._change(state.compared(compare(prediction, observe(prediction))))
             return
-        run = run_for(prediction, self.kernel.value or None, float(self.limit.value), on_done=self._done)
+        named, limit = self.kernel.value or None, float(self.limit.value)
+        spares = SPARES if self.warm.value else None
+        run = run_for(prediction, named, limit, on_done=self._done, on_driver=self._driver, spares=spares)
         with self._lock:
             self._run, self._asked = run, state
+        self._change(state.compared(None))
         run.start()
         self.cancel.disabled = False
         self._say_running(run)
         threading.Thread(target=self._tick, args=(run,), name="gpumap-live-clock", daemon=True).start()
+        self._keep_warm()
+
+    def _keep_warm(self) -> None:
+        """Have a kernel wait, from the first run on and as long as that is wanted."""
+        if self.warm.value and not self._closed:
+            SPARES.want(self)
+        else:
+            SPARES.enough(self)
 
     def _tick(self, run: Run) -> None:
         """Show the elapsed time until the run has ended or is no longer ours."""
@@ -89,19 +113,31 @@ class LivePanel:
     def _say_running(self, run: Run) -> None:
         with self._lock:
             if self._run is run:
-                said = escape(say("ui.live-running", seconds=run.elapsed))
-                self.view.value = html.tag("div", said, "gpumap-verdict", role="status")
+                key = "ui.live-running" if run.driver is None else "ui.live-torch"
+                self.progress.value = html.tag("p", escape(say(key, seconds=run.elapsed)), "gpumap-note", role="status")
+
+    def _driver(self, run: Run) -> None:
+        """Called on a thread of the run as soon as the driver has answered: show that much."""
+        if run.driver is not None:
+            self._show_result(run, run.driver, last=False)
 
     def _done(self, run: Run) -> None:
         """Called on the run's own thread when it has ended in whatever way."""
+        if run.observation is not None:
+            self._show_result(run, run.observation, last=True)
+
+    def _show_result(self, run: Run, observation: Observation, *, last: bool) -> None:
         with self._lock:
             if self._run is not run or self._asked is None:
                 return  # it was taken back
-            asked, self._run, self._asked = self._asked, None, None
-        self.cancel.disabled = True
-        observation = run.observation
+            asked = self._asked
+            if last:
+                self._run, self._asked = None, None
+                self.progress.value = ""
+        if last:
+            self.cancel.disabled = True
         now = self._current()
-        if observation is not None and now.scenario == asked.scenario:
+        if now.scenario == asked.scenario:
             self._change(now.compared(compare(asked.prediction, observation)))
 
     def _cancel(self) -> None:
@@ -116,6 +152,7 @@ class LivePanel:
         with self._lock:
             run, self._run, self._asked = self._run, None, None
             self._stopped = said
+            self.progress.value = ""
         if run is not None:
             run.cancel()
             self.cancel.disabled = True
@@ -134,19 +171,19 @@ class LivePanel:
             return
         if changed:
             self._take_back(say("ui.live-changed"))
+            running = False
+        if state.comparison is not None:
+            self.view.value = result_html(state.comparison)
         elif running:
-            return
-        comparison = state.comparison
-        if comparison is not None:
-            self.view.value = (
-                html.verdict_html(comparison) + html.edges_html(comparison) + html.evidence_html(comparison)
-            )
+            self.view.value = ""
         else:
             self.view.value = html.tag("p", escape(self._stopped or say("ui.live-idle")), "gpumap-note")
             self._stopped = ""
 
     def close(self) -> None:
-        """Kill a run and wait until its process is gone."""
+        """Kill a run and the kernel that waits, and wait until their processes are gone."""
+        self._closed = True
         run = self._take_back()
         if run is not None:
             run.wait(_GOING)
+        SPARES.enough(self)
