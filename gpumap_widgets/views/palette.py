@@ -61,7 +61,9 @@ STYLE = """
 .gpumap-rule { padding-left: 10px; border-left: 2px solid var(--gm-line); }
 .gpumap .gpumap-view-live, .gpumap .gpumap-view-live > .widget-html { min-width: 0; max-width: 100%; }
 .gpumap .gpumap-view-live .widget-html-content { min-width: 0; flex: 1 1 auto; width: 100%; }
-.gpumap-time { min-width: 170px; } .gpumap table.gpumap-table td.gpumap-time, .gpumap table.gpumap-table td.gpumap-answer { white-space: normal; }
+.gpumap-time { min-width: 110px; } .gpumap table.gpumap-table td.gpumap-gpu { white-space: normal; }
+.gpumap-gpu > span { white-space: nowrap; }
+.gpumap table.gpumap-table td.gpumap-time, .gpumap table.gpumap-table td.gpumap-answer { white-space: normal; }
 .gpumap-verdict-confirmed { border-left-color: var(--gm-ok); } .gpumap-verdict-refuted { border-left-color: var(--gm-bad); }
 .gpumap table.gpumap-table td.gpumap-agrees { color: var(--gm-ok); } .gpumap table.gpumap-table td.gpumap-differs { color: var(--gm-bad); }
 .gpumap table.gpumap-table td.gpumap-not-checked { color: var(--gm-dim); }

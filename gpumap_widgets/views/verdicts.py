@@ -74,15 +74,16 @@ def edges_html(comparison: Comparison) -> str:
         return ""
     names = tuple(dict.fromkeys(part.observation.witness for part in comparison.each))
     ranks = any(edge.rank is not None for edge in edges)
-    heads = [say(f"column.{name}") for name in (*(("rank",) if ranks else ()), "ordinal", "foretold", "uuid")]
-    heads += [say(f"column.witness-{name}") for name in names]
+    heads = [say(f"column.{name}") for name in (*(("rank",) if ranks else ()), "ordinal", "foretold")]
+    heads += [*(say(f"column.witness-{name}") for name in names), say("column.uuid")]
     gpus = comparison.prediction.scenario.topology.gpus
     rows = []
     for edge in edges[: MOST_ROWS + 1]:
         cells = [cell("" if edge.rank is None else str(edge.rank))] if ranks else []
         cells.append(tag("th", escape(f"cuda:{edge.ordinal}"), scope="row"))
-        cells += _foretold(edge.predicted)
+        cells.append(_foretold(edge.predicted))
         cells += [_said(_by(edge, name, comparison), gpus) for name in names]
+        cells.append(_uuid(edge))
         rows.append(tag("tr", "".join(cells)))
     return table(say("caption.comparison"), heads, rows)
 
@@ -91,19 +92,26 @@ def _by(edge: Edge, witness: str, comparison: Comparison) -> Edge | None:
     return edge.by.get(witness) if comparison.parts else edge
 
 
-def _foretold(device: Device | None) -> list[str]:
+def _foretold(device: Device | None) -> str:
     if device is None:
-        return [cell(say("cell.none")), cell("")]
-    mig = f" · MIG {device.mig.profile or ''}".rstrip() if device.mig else ""
-    uuid = device.mig.uuid if device.mig else device.gpu.uuid
-    named = swatch(device.position) + escape(_gpu(device.gpu) + mig)
-    return [tag("td", named), cell(short_uuid(uuid), "gpumap-code", uuid or "")]
+        return cell(say("cell.none"))
+    return tag(
+        "td", _named(device.gpu, device.position, device.mig.profile or "" if device.mig else None), "gpumap-gpu"
+    )
 
 
-def _gpu(gpu: Gpu) -> str:
-    """``RTX 4090 · nvidia-smi 1 · 86:00.0``, as far as it is known."""
+def _uuid(edge: Edge) -> str:
+    device = edge.predicted
+    uuid = None if device is None else device.mig.uuid if device.mig else device.gpu.uuid
+    return cell(short_uuid(uuid), "gpumap-code", uuid or "")
+
+
+def _named(gpu: Gpu, position: int, profile: str | None = None) -> str:
+    """A GPU as two phrases that stay whole each: name, and where it is as far as that is known."""
+    name = gpu.short_name if profile is None else say("cell.mig", name=gpu.short_name, profile=profile)
     index = say("cell.nvidia-smi", index=gpu.nvml_index) if gpu.nvml_index is not None else ""
-    return " · ".join(part for part in (gpu.short_name, index, gpu.pci.short if gpu.pci else "") if part)
+    where = " · ".join(part for part in (index, gpu.pci.short if gpu.pci else "") if part)
+    return tag("span", swatch(position) + escape(name)) + " " + tag("span", escape(where), "gpumap-label")
 
 
 def _said(edge: Edge | None, gpus: tuple[Gpu, ...]) -> str:
@@ -119,8 +127,8 @@ def _said(edge: Edge | None, gpus: tuple[Gpu, ...]) -> str:
     elif edge.seen_position is None:
         named += escape(_stranger(edge.observed))
     else:
-        named += swatch(edge.seen_position) + escape(_gpu(gpus[edge.seen_position]))
-    return tag("td", named, css, title=_hover(edge.observed))
+        named += _named(gpus[edge.seen_position], edge.seen_position)
+    return tag("td", named, f"gpumap-gpu {css}", title=_hover(edge.observed))
 
 
 def _stranger(device: ObservedDevice) -> str:
@@ -169,20 +177,14 @@ def _time(seen: Observation) -> str:
         return ""
     parts = [say(f"took.{name}", s=seconds(seen.seconds[name])) for name in _PARTS if name in seen.seconds]
     small = tag("span", escape(", ".join(parts)), "gpumap-label")
-    return f"{tag('strong', escape(say('took.total', s=seconds(total))))} {small}"
+    return f"{tag('strong', escape(seconds(total)))} {small}"
 
 
 def seconds(value: float) -> str:
-    """A time with two digits that count: ``0.06``, ``1.2``, ``13``."""
-    return (
-        f"{value:.0f}"
-        if value >= 9.95
-        else f"{value:.1f}"
-        if value >= 0.995
-        else f"{value:.2g}"
-        if value >= 0.01
-        else "<0.01"
-    )
+    """A time with two digits that count: ``60 ms``, ``1.2 s``, ``13 s``."""
+    if value < 0.0995:
+        return say("took.ms", n=f"{1000 * value:.0f}" if value >= 0.00095 else "<1")
+    return say("took.s", n=f"{value:.0f}" if value >= 9.95 else f"{value:.1f}" if value >= 0.995 else f"{value:.2f}")
 
 
 def _how(seen: Observation) -> str:
@@ -202,7 +204,8 @@ def run_html(comparison: Comparison) -> str:
     """When, under which values of the two variables, and what was gone through."""
     each = [part.observation for part in comparison.each]
     ran = [seen for seen in each if seen.env] or each[:1]
-    lines = [say("evidence.exercised", layers=", ".join(comparison.exercised))] if comparison.exercised else []
+    layers = ", ".join(say("evidence.cuda") if kind == "cuda" else kind for kind in comparison.exercised)
+    lines = [say("evidence.exercised", layers=layers)] if comparison.exercised else []
     lines += [_inside(ran[0].env)] if comparison.exercised else []
     lines += [say("evidence.started", time=each[0].started.replace("T", " "))] if each[0].started else []
     return "".join(tag("p", escape(line), "gpumap-note") for line in lines)
