@@ -67,8 +67,13 @@ def _whole(heard: Sequence[Heard]) -> tuple[str, list[Message]]:
 def _why_not(unclear: Sequence[Heard]) -> list[Message]:
     """Why nobody can say anything: torch's reason, which is what a user runs, and others that differ from it."""
     first = unclear[-1]
-    rest = [one for one in unclear if one.said[0].key != first.said[0].key]
+    rest = [one for one in unclear if _reason(one) != _reason(first)]
     return [*first.said, *_unheard(rest)]
+
+
+def _reason(one: Heard) -> str:
+    """Its reason without the part that differs by witness: a driver that hangs hangs for both."""
+    return one.said[0].key.replace("child-", "")
 
 
 def _unheard(unclear: Iterable[Heard]) -> list[Message]:

@@ -114,7 +114,8 @@ class LivePanel:
         with self._lock:
             if self._run is run:
                 key = "ui.live-running" if run.driver is None else "ui.live-torch"
-                self.progress.value = html.tag("p", escape(say(key, seconds=run.elapsed)), "gpumap-note", role="status")
+                said = escape(say(key, seconds=run.elapsed))
+                self.progress.value = html.tag("p", said, "gpumap-note gpumap-running", role="status")
 
     def _driver(self, run: Run) -> None:
         """Called on a thread of the run as soon as the driver has answered: show that much."""
