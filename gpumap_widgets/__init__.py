@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
     from .identity import PciBusId
     from .live import observe
+    from .live.launch import observe_workers
     from .mapping import (
         Comparison,
         Device,
@@ -56,6 +57,7 @@ _HOMES = {
     ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
     ".identity": "PciBusId",
     ".live": "observe",
+    ".live.launch": "observe_workers",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".readings": "tool_readings",
     ".resolver": "resolve",
@@ -100,6 +102,7 @@ __all__ = [
     "drift",
     "links",
     "observe",
+    "observe_workers",
     "preset",
     "processes",
     "resolve",

@@ -58,10 +58,18 @@ def _whole(heard: Sequence[Heard]) -> tuple[str, list[Message]]:
         return REFUTED, [*said, *_unheard(unclear)]
     elsewhere = [one for one in unclear if one.overridden]
     if agreeing and not elsewhere:
-        return CONFIRMED, [*agreeing[0].said, *_by(agreeing), *_unheard(unclear)]
+        return CONFIRMED, [*_confirmed(agreeing), *_by(agreeing), *_unheard(unclear)]
     if elsewhere:
         return NOT_CHECKED, [*elsewhere[0].said, *_by(agreeing)]
     return NOT_CHECKED, _why_not(unclear)
+
+
+def _confirmed(agreeing: Sequence[Heard]) -> list[Message]:
+    """What the nearest witness said; of several workers together."""
+    workers = {one.worker: len(one.edges) for one in agreeing}
+    if len(workers) == 1:
+        return list(agreeing[0].said)
+    return [say_of("compare.confirmed-workers", count=len(workers), devices=sum(workers.values()))]
 
 
 def _why_not(unclear: Sequence[Heard]) -> list[Message]:

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..frozen import FrozenDict
 from ..mapping import Message
@@ -66,11 +66,13 @@ class Child:
                 kill(self._process)
 
 
-def start(command: list[str], env: Mapping[str, str], cwd: str | None = None) -> subprocess.Popen[bytes]:
-    """A process in a group of its own, with pipes for its input and its two outputs."""
-    own = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if WINDOWS else {"start_new_session": True}  # type: ignore[attr-defined,unused-ignore]
+def start(
+    command: list[str], env: Mapping[str, str], cwd: str | None = None, log: IO[bytes] | None = None
+) -> subprocess.Popen[bytes]:
+    """A process in a group of its own, with a pipe for its input, and pipes for its two outputs or one log for both."""
+    own: dict[str, Any] = {"creationflags": 0x200} if WINDOWS else {"start_new_session": True}
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, **own)
+    return subprocess.Popen(command, env=env, stdin=pipe, stdout=log or pipe, stderr=log or pipe, cwd=cwd, **own)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from .answer import NoAnswerError
 
 _HERE = Path(__file__).parent
-HARDWARE, PROBE, FOOTPRINT = _HERE / "hardware.py", _HERE / "probe.py", _HERE / "footprint.py"
+HARDWARE, PROBE, WORKER = _HERE / "hardware.py", _HERE / "probe.py", _HERE / "worker.py"
 _MIME = "application/x-gpumap"
 """The answer travels as a type of its own: start-up files may print, and may replace the formatter for text."""
 _QUESTION = """

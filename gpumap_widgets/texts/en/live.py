@@ -47,6 +47,13 @@ SENTENCES = {
     "live.child-timed-out": (
         "The driver did not answer within {seconds} s, so the program that asks it was ended: does nvidia-smi answer?"
     ),
+    # launchers
+    "live.not-a-launcher": "Only torchrun, accelerate and deepspeed are started, not: {command}",
+    "live.launch-elsewhere": "Nothing was started: {option} brings in other machines, and only this one is asked.",
+    "live.no-launcher": "No {launcher} here, neither on PATH nor beside {executable}: install it there to have it started.",
+    "live.launcher-failed": "{launcher} ended without a worker that answered (status {status}); its last words: {tail}",
+    "live.launcher-timed-out": "The launcher's workers did not all answer within {seconds} s, so they were ended.",
+    "live.worker-silent": "The worker with rank {rank} gave no answer: {launcher} started it and it died, or never did.",
     # why a kernel that waited was not used
     "live.spare-closed": "The kernel that waited was closed.",
     "live.spare-died": "The kernel that waited could not be used, so a fresh one was asked: {reason}",
@@ -140,6 +147,7 @@ SENTENCES = {
     "compare.confirmed": "Confirmed: each of the {count} devices is the foretold GPU.",
     "compare.confirmed-one": "Confirmed: the one device is the foretold GPU.",
     "compare.confirmed-none": "Confirmed: no device is visible, as foretold.",
+    "compare.confirmed-workers": "Confirmed in each of {count} workers: all {devices} devices are the foretold GPUs.",
     "compare.refuted": "Refuted at {edges}: {reason}",
     "compare.hardware-counts": "What the hardware says counts.",
     "compare.simulator-counts": "What the driver says counts.",
