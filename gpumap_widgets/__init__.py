@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .identity import PciBusId
     from .live import observe
     from .live.launch import observe_workers
+    from .live.marks import footprint
     from .mapping import (
         Comparison,
         Device,
@@ -58,6 +59,7 @@ _HOMES = {
     ".identity": "PciBusId",
     ".live": "observe",
     ".live.launch": "observe_workers",
+    ".live.marks": "footprint",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".readings": "tool_readings",
     ".resolver": "resolve",
@@ -100,6 +102,7 @@ __all__ = [
     "believed_orders",
     "compare",
     "drift",
+    "footprint",
     "links",
     "observe",
     "observe_workers",

@@ -18,7 +18,8 @@ from unittest import mock
 import pytest
 
 from gpumap_widgets.comparison import compare
-from gpumap_widgets.live.launch import LAUNCHERS, Launch, NotLaunchedError, observe_workers, recognised
+from gpumap_widgets.live.answer import NoAnswerError
+from gpumap_widgets.live.launch import LAUNCHERS, Launch, observe_workers, recognised
 from gpumap_widgets.mapping import Observation
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Scenario
@@ -108,7 +109,7 @@ def test_nothing_else_is_started(command: str, key: str) -> None:
 
 
 def test_a_text_is_no_list_of_words() -> None:
-    with pytest.raises(NotLaunchedError):
+    with pytest.raises(NoAnswerError):
         recognised(["torchrun\0"])
 
 
@@ -206,7 +207,7 @@ def test_workers_that_hang(launcher: Path, driven: Driven, place: Path, how: str
     if how == "cancel":
         launch.cancel()
     began = time.monotonic()
-    (seen,) = launch.result()
+    seen = launch.result()
     assert problem_of(seen) == ("live.cancelled" if how == "cancel" else "live.launcher-timed-out")
     assert time.monotonic() - began < 5
     assert all(gone(pid) for pid in theirs)
@@ -215,6 +216,7 @@ def test_workers_that_hang(launcher: Path, driven: Driven, place: Path, how: str
 
 PARENT = """
 import sys
+from gpumap_widgets.live.answer import NoAnswerError
 from gpumap_widgets.live.launch import Launch
 Launch(["torchrun", "--nproc-per-node=3"], {}).start()
 sys.stdin.readline()

@@ -39,8 +39,20 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped: Message | None = None
 
-    def facts(self) -> dict[str, Any] | Message:
-        """Run it and wait for its answer; a message where there is none. Call it once."""
+    def facts(self, within: float | None = None) -> dict[str, Any] | Message:
+        """Run it and wait for its answer; a message where there is none. Call it once.
+
+        ``within``: seconds after which it is stopped; None where whoever waits sees to that.
+        """
+        if within is not None:
+            said = _say("live.child-timed-out", seconds=f"{within:g}")
+            clock = threading.Timer(within, self.stop, (said,))
+            clock.daemon = True
+            clock.start()
+            try:
+                return self.facts()
+            finally:
+                clock.cancel()
         try:
             with self._lock:
                 if self._stopped is not None:

@@ -11,19 +11,18 @@ import os
 import shutil
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..frozen import FrozenDict
 from ..mapping import Message, Observation
 from . import children
-from .answer import observation_from
+from .answer import NoAnswerError
 from .environment import complete_environment
 from .folder import LOG, private_folder
+from .job import Job, together
 from .keeper import TIMED_OUT
 from .program import HARDWARE, PROBE, WORKER, last_words, leash_for
 
@@ -71,14 +70,6 @@ LAUNCHERS: Mapping[str, Launcher] = {
 """Kind of layer → its launcher. Run: torchrun of torch 2.14.1, accelerate 1.15.0, deepspeed 0.19.8."""
 
 
-class NotLaunchedError(Exception):
-    """A command is not started; ``problem`` says why."""
-
-    def __init__(self, key: str, **fields: Any) -> None:
-        super().__init__(key)
-        self.problem = Message(key, FrozenDict(fields))
-
-
 def observe_workers(
     command: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = 120.0
 ) -> tuple[Observation, ...]:
@@ -89,11 +80,15 @@ def observe_workers(
     variables that it is started with; any other such variable is unset. Blocks for ``timeout`` seconds at most. Never
     raises for what goes wrong: where no worker answered, there is one observation, whose `Observation.problem` says why.
     """
-    return Launch(command, env or {}, timeout).start().result()
+    launch = Launch(command, env or {}, timeout).start()
+    launch.result()
+    return launch.workers
 
 
-class Launch:
-    """One start of a launcher, in the background. Use it once; every method may be called from any thread."""
+class Launch(Job):
+    """One start of a launcher."""
+
+    thread_name = "gpumap-live-launch"
 
     def __init__(
         self,
@@ -102,65 +97,23 @@ class Launch:
         timeout: float = 120.0,
         on_done: Callable[[Launch], object] | None = None,
     ) -> None:
-        """As for `observe_workers`; ``on_done(launch)`` is called once, on its own thread, when all is tidied up."""
-        self.command, self.env, self.timeout = tuple(command), FrozenDict(env), timeout
-        self.observations: tuple[Observation, ...] = ()
-        """By rank; () until it has ended."""
-        self._on_done = on_done
-        self._cancelled = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="gpumap-live-launch", daemon=True)
-        self._inherited: dict[str, str] = {}
-        self._began, self._started, self._ended = "", 0.0, 0.0
+        """As for `Job` and `observe_workers`."""
+        super().__init__(env, timeout, on_done)
+        self.command = tuple(command)
+        self.workers: tuple[Observation, ...] = ()
+        """One observation a worker, by rank; () until it has ended, or where none answered."""
 
-    def start(self) -> Launch:
-        """Start and return at once."""
-        self._inherited, self._started = dict(os.environ), time.monotonic()
-        self._thread.start()
-        return self
+    def result(self) -> Observation:
+        """Wait for the workers; the first one's observation, with all others beside it."""
+        observation = super().result()
+        self.workers = self.workers or (observation,)
+        return observation
 
-    def cancel(self) -> None:
-        """End it: everything that it started is killed within a moment."""
-        self._cancelled.set()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start, until the end."""
-        return (self._ended or time.monotonic()) - self._started if self._started else 0.0
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended and its thread is gone; whether that is so."""
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout)
-        return bool(self._ended)
-
-    def result(self) -> tuple[Observation, ...]:
-        """Wait for the observations. An interrupt of the waiting (Ctrl-C) cancels the run."""
-        try:
-            self.wait()
-        except BaseException:
-            self.cancel()
-            self.wait()
-            raise
-        return self.observations
-
-    # --- its own thread ----------------------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        self._began = datetime.now().astimezone().isoformat(timespec="seconds")
-        try:
-            kind, start = recognised(self.command)
-            with private_folder() as folder:
-                self.observations = self._launch(kind, start, folder)
-        except NotLaunchedError as reason:
-            self.observations = (self._observed(reason.problem),)
-        except Exception as exc:  # noqa: BLE001 - a full disk, a broken installation: the notebook must learn of it
-            self.observations = (self._observed(Message("live.failed", FrozenDict({"error": f"{exc}"}))),)
-        self._ended = time.monotonic()
-        if self._on_done is not None:
-            self._on_done(self)
-
-    def _observed(self, facts: Mapping[str, Any] | Message, **more: Any) -> Observation:
-        return observation_from(facts, wanted=self.env, started=self._began, total=self.elapsed, **more)
+    def _answer(self) -> Observation:
+        kind, start = recognised(self.command)
+        with private_folder() as folder:
+            self.workers = self._launch(kind, start, folder)
+        return together(self.workers)
 
     def _launch(self, kind: str, start: int, folder: Path) -> tuple[Observation, ...]:
         env = complete_environment(self._inherited, self.env)
@@ -184,7 +137,7 @@ class Launch:
         if path is None and os.sep not in name and Path(sys.executable).with_name(name).exists():
             path = str(Path(sys.executable).with_name(name))
         if path is None:
-            raise NotLaunchedError("live.no-launcher", launcher=name, executable=sys.executable)
+            raise NoAnswerError("live.no-launcher", launcher=name, executable=sys.executable)
         return (path,)
 
     def _run(self, command: list[str], env: Mapping[str, str], folder: Path) -> tuple[str, Message | None]:
@@ -226,12 +179,12 @@ class Launch:
 
 
 def recognised(command: Sequence[str]) -> tuple[str, int]:
-    """Which launcher a command starts, and how many words begin it. Raises NotLaunchedError for any other command, and
+    """Which launcher a command starts, and how many words begin it. Raises NoAnswerError for any other command, and
     for one that would start something on other machines.
     """
     words = list(command)
     if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
-        raise NotLaunchedError("live.not-a-launcher", command=" ".join(map(str, words)) or "-")
+        raise NoAnswerError("live.not-a-launcher", command=" ".join(map(str, words)) or "-")
     name = Path(words[0]).name
     interpreter = name.startswith(("python", "pypy"))
     for kind, row in LAUNCHERS.items():
@@ -241,7 +194,7 @@ def recognised(command: Sequence[str]) -> tuple[str, int]:
             if begins and interpreter == (program[0] == "-m"):
                 _refuse_elsewhere(words[length:], row)
                 return kind, length
-    raise NotLaunchedError("live.not-a-launcher", command=" ".join(words))
+    raise NoAnswerError("live.not-a-launcher", command=" ".join(words))
 
 
 def _refuse_elsewhere(options: list[str], row: Launcher) -> None:
@@ -249,7 +202,7 @@ def _refuse_elsewhere(options: list[str], row: Launcher) -> None:
         name, _, value = word.partition("=")
         value = value or (options[place + 1] if place + 1 < len(options) else "")
         if name in row.elsewhere and value not in ("1", "1:1", "localhost", "127.0.0.1"):
-            raise NotLaunchedError("live.launch-elsewhere", option=name)
+            raise NoAnswerError("live.launch-elsewhere", option=name)
 
 
 def _kept_here(kind: str, folder: Path) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from .answer import NoAnswerError
 
 _HERE = Path(__file__).parent
-HARDWARE, PROBE, WORKER = _HERE / "hardware.py", _HERE / "probe.py", _HERE / "worker.py"
+HARDWARE, PROBE, WORKER, IMPRINT = (_HERE / f"{name}.py" for name in ("hardware", "probe", "worker", "imprint"))
 _MIME = "application/x-gpumap"
 """The answer travels as a type of its own: start-up files may print, and may replace the formatter for text."""
 _QUESTION = """

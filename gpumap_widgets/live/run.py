@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from ..frozen import FrozenDict
 from ..identity import PciBusId
 from ..mapping import Message, Observation, ObservedDevice
-from .answer import NoAnswerError, observation_from
+from .answer import NoAnswerError
 from .children import Child
 from .environment import complete_environment
 from .folder import LOG, private_folder
+from .job import Job, failure, together
 from .kernel import POLL, Kernel
 from .program import HARDWARE, leash_for, question
 from .spare import Doubt, Spares
@@ -28,14 +24,10 @@ _SLOW_START = 30.0
 """Seconds within which a kernel starts, at least; half of the time-out where that is more."""
 _GRACE = 5.0
 """Seconds that the driver's witness has left once torch has answered: CUDA is known to start by then."""
-_DYING = 5.0
-"""Seconds that runs may take to end when the interpreter exits."""
-
-_running: set[Run] = set()
 
 
-class Run:
-    """One question, in the background. Use it once; every method may be called from any thread."""
+class Run(Job):
+    """One question to the driver and to torch."""
 
     def __init__(
         self,
@@ -48,75 +40,20 @@ class Run:
         on_driver: Callable[[Run], object] | None = None,
         spares: Spares | None = None,
     ) -> None:
-        """``env``: the GPU and rank variables of the process; any other such variable will be unset in it.
+        """As for `Job`. ``kernel_name``: a kernelspec; None for this interpreter, without the user's start-up files.
 
-        ``kernel_name``: a kernelspec; None for this interpreter, without the user's start-up files. ``timeout``:
-        seconds for everything. ``on_done(run)`` is called once, when all is tidied up; ``on_driver(run)`` as soon as
-        ``driver`` is there; both on threads of the run. ``spares`` may lend a kernel that waits.
+        ``on_driver(run)`` is called as soon as ``driver`` is there. ``spares`` may lend a kernel that waits.
         """
-        self.env = FrozenDict(env)
+        super().__init__(env, timeout, on_done)
         self.kernel_name = kernel_name
-        self.timeout = timeout
         self.witnesses = witnesses
         self.driver: Observation | None = None
         """What the driver said; None until then."""
-        self.observation: Observation | None = None
-        """The outcome; None until the run is done."""
-        self._on_done, self._on_driver, self._spares = on_done, on_driver, spares
-        self._cancelled = threading.Event()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="gpumap-live", daemon=True)
-        self._inherited: dict[str, str] = {}
+        self._on_driver, self._spares = on_driver, spares
         self._child: Child | None = None
         self._notes: tuple[Message, ...] = ()
-        self._began = ""
-        self._started = self._ended = 0.0
 
-    def start(self) -> Run:
-        """Start and return at once. Raises RuntimeError when it was started before."""
-        if self._started:
-            raise RuntimeError("a run is used once")
-        self._inherited = dict(os.environ)
-        self._started = time.monotonic()
-        _running.add(self)
-        self._thread.start()
-        return self
-
-    def cancel(self) -> None:
-        """End it: its processes are killed within a moment, and the observation says that it was cancelled."""
-        self._cancelled.set()
-
-    @property
-    def done(self) -> bool:
-        """Whether it has ended, in whatever way."""
-        return self._done.is_set()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start, until the end; 0 before the start."""
-        return (self._ended or time.monotonic()) - self._started if self._started else 0.0
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended and its thread is gone; whether that is so. ``timeout`` in seconds."""
-        if self._started and threading.current_thread() is not self._thread:
-            self._thread.join(timeout)
-        return self.done
-
-    def result(self) -> Observation:
-        """Wait for the observation. An interrupt of the waiting (Ctrl-C) cancels the run."""
-        try:
-            self.wait()
-        except BaseException:
-            self.cancel()
-            self.wait()
-            raise
-        assert self.observation is not None
-        return self.observation
-
-    # --- the run's own threads ---------------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        self._began = datetime.now().astimezone().isoformat(timespec="seconds")
+    def _answer(self) -> Observation:
         driver = threading.Thread(target=self._ask_driver, name="gpumap-live-driver", daemon=True)
         if DRIVER in self.witnesses:
             env = complete_environment(self._inherited, self.env)
@@ -127,18 +64,9 @@ class Run:
             torch = self._warm(driver) if self._spares is not None else None
             torch = torch or self._cold()
         self._await(driver, _GRACE if torch is not None else self.timeout)
-        self._ended = time.monotonic()
-        others = (self.driver,) if self.driver is not None else ()
-        self.observation = replace(torch, others=others) if torch is not None else self.driver
         if self._spares is not None:
             self._spares.renew(worked=torch is not None and torch.problem is None)
-        _running.discard(self)
-        self._done.set()
-        if self._on_done is not None:
-            self._on_done(self)
-
-    def _observed(self, facts: Mapping[str, Any] | Message, **more: Any) -> Observation:
-        return observation_from(facts, wanted=self.env, started=self._began, total=self.elapsed, **more)
+        return together(one for one in (torch, self.driver) if one is not None)
 
     def _ask_driver(self) -> None:
         assert self._child is not None
@@ -152,7 +80,7 @@ class Run:
         try:
             while driver.is_alive():
                 driver.join(POLL)
-                self._look_at_clock(starting=False)
+                self._look_at_clock()
                 if time.monotonic() > end:
                     raise NoAnswerError("live.child-timed-out", seconds=f"{self.elapsed:.0f}")
         except NoAnswerError as reason:
@@ -169,7 +97,7 @@ class Run:
         if self.kernel_name is not None or DRIVER not in self.witnesses:
             return None
         try:
-            facts = self._spares.ask(self.env, self._inherited, self.timeout, self._look_at_clock)
+            facts = self._spares.ask(self.env, self._inherited, self.timeout, self._look)
         except Doubt as doubt:
             self._notes = (doubt.said,) if doubt.said else ()
             return None
@@ -190,27 +118,24 @@ class Run:
         except NoAnswerError as reason:
             facts = reason.problem
         except Exception as exc:  # noqa: BLE001 - a full disk, a broken installation: the notebook must learn of it
-            facts = Message("live.failed", FrozenDict({"error": f"{type(exc).__name__}: {exc}"}))
+            facts = failure(exc)
         return self._observed(facts, kernel_name=self.kernel_name or "", notes=self._notes)
 
     async def _ask(self) -> Mapping[str, Any]:
-        self._look_at_clock(starting=True)
+        self._look(starting=True)
         with private_folder() as folder, (folder / LOG).open("wb") as log:
             kernel, env = Kernel(folder), complete_environment(self._inherited, self.env)
             limit = leash_for(self.timeout)
             try:
                 await kernel.start(self.kernel_name, env, limit, log)
-                await kernel.connect(self._look_at_clock)
-                facts = await kernel.ask(question("report", (tuple(self.env),), limit), self._look_at_clock)
+                await kernel.connect(self._look)
+                facts = await kernel.ask(question("report", (tuple(self.env),), limit), self._look)
                 return {**facts, "seconds": {**facts["seconds"], "kernel": kernel.up - self._started}}
             finally:
                 await kernel.end()
 
-    def _look_at_clock(self, *, starting: bool) -> None:
-        if self._cancelled.is_set():
-            raise NoAnswerError("live.cancelled", seconds=f"{self.elapsed:.1f}")
-        if self.elapsed > self.timeout:
-            raise NoAnswerError("live.timed-out", seconds=f"{self.timeout:g}")
+    def _look(self, *, starting: bool) -> None:
+        self._look_at_clock()
         if starting and self.elapsed > max(_SLOW_START, self.timeout / 2):
             raise NoAnswerError("live.slow-start", seconds=f"{self.elapsed:.0f}")
 
@@ -230,16 +155,3 @@ def _same(a: ObservedDevice, b: ObservedDevice) -> bool:
         return a.uuid == b.uuid
     places = [PciBusId.parse(one.pci_bus_id) for one in (a, b) if one.pci_bus_id]
     return len(places) == 2 and places[0] == places[1]
-
-
-@atexit.register
-def _end_all() -> None:
-    """Kill what still runs when the interpreter exits; the threads are still there to tidy up."""
-    for run in tuple(_running):
-        run.cancel()
-    for run in tuple(_running):
-        run.wait(_DYING)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_running.clear)

@@ -47,6 +47,20 @@ SENTENCES = {
     "live.child-timed-out": (
         "The driver did not answer within {seconds} s, so the program that asks it was ended: does nvidia-smi answer?"
     ),
+    # the footprint
+    "live.footprint-held": "Held for a moment by process {pid}, one after the other, and found by NVML: {held}.",
+    "live.footprint-no-nvml": "No footprint: NVML does not answer here ({error}), and only NVML tells where memory is held.",
+    "live.footprint-hidden": (
+        "No footprint: NVML shows this machine's processes under other numbers or not at all, as inside a container "
+        "with PIDs of its own or behind MPS. On the host itself it can be seen."
+    ),
+    "live.footprint-hidden-in": (
+        "No footprint: this is inside a container ({kind}), and NVML shows no process of it. Started with the host's "
+        "PIDs (--pid=host), or on the host itself, it can be seen."
+    ),
+    "live.footprint-unclear": "No footprint: it cannot be told where the {mib} MiB on cuda:{ordinal} showed; something else changed meanwhile.",
+    "live.footprint-context": "No footprint: cuda:{ordinal} gives no context: {code} ({name}). It may be in exclusive use.",
+    "live.footprint-memory": "No footprint: cuda:{ordinal} has no {mib} MiB to spare: {code} ({name}).",
     # launchers
     "live.not-a-launcher": "Only torchrun, accelerate and deepspeed are started, not: {command}",
     "live.launch-elsewhere": "Nothing was started: {option} brings in other machines, and only this one is asked.",
