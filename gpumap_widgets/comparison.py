@@ -8,6 +8,7 @@ the prediction, which rule of it failed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from .edges import AGREES, CONFIRMED, DIFFERS, NOT_CHECKED, NOTHING, REFUTED, Heard, chain, edge_name, hear, say_of
 from .frozen import FrozenDict
@@ -34,6 +35,11 @@ def compare(prediction: Prediction, observation: Observation, *more: Observation
     joined = next((one.joined_by for one in heard if one.joined_by != NOTHING), NOTHING)
     reason = chain("compare.two", said)
     return Comparison(prediction, observation, verdict, reason, edges, joined, _exercised(heard), failed, parts)
+
+
+def observations_in(comparison: Comparison) -> tuple[Observation, ...]:
+    """What a comparison rests on, one observation a witness, to be compared again beside more."""
+    return tuple(replace(part.observation, others=()) for part in comparison.each)
 
 
 def _part(prediction: Prediction, one: Heard) -> Comparison:
@@ -243,4 +249,4 @@ def _exercised(heard: Sequence[Heard]) -> tuple[str, ...]:
     return (*dict.fromkeys(kind for one in ran for kind in one.ran), "cuda") if ran else ()
 
 
-__all__ = ["AGREES", "CONFIRMED", "DIFFERS", "NOT_CHECKED", "REFUTED", "compare", "edge_name"]
+__all__ = ["AGREES", "CONFIRMED", "DIFFERS", "NOT_CHECKED", "REFUTED", "compare", "edge_name", "observations_in"]

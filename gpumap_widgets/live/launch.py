@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..frozen import FrozenDict
-from ..mapping import Message, Observation
+from ..layers import fold
+from ..mapping import Message, Observation, Prediction
+from ..scenario import ENVIRONMENT
 from . import children
 from .answer import NoAnswerError
 from .environment import complete_environment
@@ -47,6 +49,14 @@ class Launcher(NamedTuple):
     """Options that bring in other machines; a value of 1 is this machine alone."""
     more: Callable[[Path], tuple[str, ...]] = lambda _: ()
     """Further options that keep it on this machine."""
+    words: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None
+    """From the options of its layer to the command that starts it; None where the layer does not tell."""
+
+
+def _torchrun(options: Mapping[str, Any]) -> tuple[str, ...]:
+    nodes = (f"--nnodes={options['nnodes']}",) if options.get("nnodes", 1) != 1 else ()
+    virtual = ("--virtual-local-rank",) if options.get("virtual") else ()
+    return ("torchrun", f"--nproc-per-node={options.get('nproc', 1)}", *nodes, *virtual)
 
 
 LAUNCHERS: Mapping[str, Launcher] = {
@@ -54,6 +64,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
         (("torchrun",), ("-m", "torch.distributed.run"), ("-m", "torch.distributed.launch")),
         "--master-port",
         ("--nnodes", "--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr"),
+        words=_torchrun,
     ),
     "accelerate": Launcher(
         (("accelerate", "launch"), ("accelerate-launch",), ("-m", "accelerate.commands.launch")),
@@ -83,6 +94,28 @@ def observe_workers(
     launch = Launch(command, env or {}, timeout).start()
     launch.result()
     return launch.workers
+
+
+class Start(NamedTuple):
+    """What would be started for a scenario."""
+
+    kind: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def start_of(prediction: Prediction) -> Start | None:
+    """The launcher that a scenario has, to be started for real; None where it has none that can be, or where something
+    stands around it that is no variable (a container, a scheduler).
+    """
+    layers = [layer for layer in prediction.scenario.layers if layer.enabled]
+    kinds = [layer.kind for layer in layers if layer.kind != ENVIRONMENT]
+    row = LAUNCHERS.get(kinds[0]) if len(kinds) == 1 else None
+    if prediction.error is not None or row is None or row.words is None:
+        return None
+    place = next(i for i, layer in enumerate(layers) if layer.kind == kinds[0])
+    outer = fold(prediction.scenario.topology, layers[:place])
+    return Start(kinds[0], row.words(layers[place].options), outer.views[0].env) if outer.views else None
 
 
 class Launch(Job):
