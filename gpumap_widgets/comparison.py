@@ -97,7 +97,10 @@ def _unheard(unclear: Iterable[Heard]) -> list[Message]:
 
 def _by(agreeing: Sequence[Heard]) -> list[Message]:
     names = dict.fromkeys(one.observation.witness for one in agreeing)
-    return [say_of("compare.by", who=chain("compare.and", [_who(name) for name in names]))] if names else []
+    who = [_who(name) for name in names]
+    if len(who) > 1:
+        who[-2:] = [say_of("compare.and", first=who[-2], second=who[-1])]
+    return [say_of("compare.by", who=chain("compare.comma", who))] if who else []
 
 
 def _who(witness: str) -> Message:

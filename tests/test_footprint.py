@@ -78,7 +78,7 @@ def test_three_witnesses(driven: Driven) -> None:
         ["footprint", "driver", "torch"],
     )
     assert [set(edge.by) for edge in result.edges] == [{"footprint", "driver", "torch"}] * 4
-    assert "Heard: the footprint in memory and the driver and torch." in str(result.reason)
+    assert "Heard: the footprint, the driver and torch." in str(result.reason)
     assert "Held for a moment by process" in str(result.reason)
 
 

@@ -204,7 +204,8 @@ class Launch(Job):
             torch = self._observed(facts, **frame)
             if torch.problem is None and facts.get("driver_devices"):
                 told = {k: v for k, v in facts.items() if k not in ("torch", "torch_error")}
-                driver = self._observed({**told, "devices": facts["driver_devices"]}, witness="driver", **frame)
+                told |= {"devices": facts["driver_devices"], "seconds": {}}
+                driver = self._observed(told, witness="driver", **frame)
                 frame["others"] = (driver,)
                 torch = self._observed(facts, **frame)
             said.append(torch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from ..identity import PciBusId
@@ -147,20 +147,36 @@ def _hover(device: ObservedDevice | None) -> str:
 
 
 def witnesses_html(comparison: Comparison) -> str:
-    """Who was asked, what the answer was, how long each part of it took, and by which versions."""
-    rows = []
-    for part in comparison.each[: MOST_ROWS + 1]:
+    """Who was asked, what the answer was, how long each part of it took, and by which versions.
+
+    Workers with the same answer share a line.
+    """
+    groups: dict[tuple[str, str, str], list[Observation]] = {}
+    for part in comparison.each:
         seen = part.observation
-        rank = "" if seen.rank is None else " " + say("cell.rank", rank=seen.rank)
+        groups.setdefault((seen.witness, _answer(seen), _how(seen)), []).append(seen)
+    rows = []
+    for (witness, answer, how), same in list(groups.items())[: MOST_ROWS + 1]:
+        longest = max(same, key=lambda seen: seen.seconds.get("total", 0.0))
         cells = [
-            tag("th", escape(say(f"column.witness-{seen.witness}") + rank), scope="row"),
-            tag("td", escape(_answer(seen)), "gpumap-wrap gpumap-answer"),
-            tag("td", _time(seen), "gpumap-time"),
-            tag("td", escape(_how(seen)), "gpumap-wrap"),
+            tag("th", escape(say(f"column.witness-{witness}") + _ranks(same)), scope="row"),
+            tag("td", escape(answer), "gpumap-wrap gpumap-answer"),
+            tag("td", _time(longest), "gpumap-time"),
+            tag("td", escape(how), "gpumap-wrap"),
         ]
         rows.append(tag("tr", "".join(cells)))
     heads = [say(f"column.{name}") for name in ("witness", "answer", "took", "how")]
     return table(say("caption.witnesses"), heads, rows)
+
+
+def _ranks(same: Sequence[Observation]) -> str:
+    ranks = sorted(seen.rank for seen in same if seen.rank is not None)
+    if not ranks:
+        return ""
+    if len(ranks) == 1:
+        return " " + say("cell.rank", rank=ranks[0])
+    whole = ranks == list(range(ranks[0], ranks[-1] + 1))
+    return " " + say("cell.ranks", ranks=f"{ranks[0]}–{ranks[-1]}" if whole else ", ".join(map(str, ranks)))
 
 
 def _answer(seen: Observation) -> str:

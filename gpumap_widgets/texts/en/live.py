@@ -170,6 +170,7 @@ SENTENCES = {
     "compare.by-address": "Joined by PCI address, because {lacking} no UUIDs.",
     "compare.by": "Heard: {who}.",
     "compare.and": "{first} and {second}",
+    "compare.comma": "{first}, {second}",
     "compare.unheard": "Not heard: {who}, because: {reason}",
     "compare.contradiction": (
         "The witnesses contradict each other from cuda:{ordinal} on, {near} and {far}: {near} is nearer to the hardware."
@@ -187,7 +188,7 @@ SENTENCES = {
     "compare.some-processes": "Only {ran} of {count} processes were run.",
     "witness.driver": "the driver",
     "witness.torch": "torch",
-    "witness.footprint": "the footprint in memory",
+    "witness.footprint": "the footprint",
     "compare.simulated": "A simulated driver answered: this is about the path through the code, never about hardware.",
     "compare.not-exercised": "Only the CUDA layer was exercised, not: {kinds}.",
     "compare.first-process": "Only the first of {count} processes was run.",

@@ -61,6 +61,7 @@ SENTENCES = {
     "cell.not-checked": "not checked",
     "cell.no-device": "no such device",
     "cell.rank": "rank {rank}",
+    "cell.ranks": "ranks {ranks}",
     "cell.devices": "{n} devices",
     "cell.devices-one": "1 device",
     "cell.devices-none": "no device",
