@@ -60,13 +60,16 @@ def hear(prediction: Prediction, seen: Observation) -> Heard:
 
 
 def _worker(prediction: Prediction, seen: Observation) -> int | None:
-    """The process that an observation speaks of: that of its rank; the first where no launcher ran."""
-    if prediction.error is not None:
+    """The process that an observation speaks of: that of its rank; where no launcher ran, that whose variables it was
+    given, the first where none has them.
+    """
+    if prediction.error is not None or not prediction.processes:
         return None
-    ranks = [process.rank for process in prediction.processes]
-    if seen.rank is None:
-        return 0 if ranks else None
-    return ranks.index(seen.rank) if seen.rank in ranks else None
+    if seen.rank is not None:
+        ranks = [process.rank for process in prediction.processes]
+        return ranks.index(seen.rank) if seen.rank in ranks else None
+    given = dict(seen.wanted_env)
+    return next((i for i, process in enumerate(prediction.processes) if dict(process.env) == given), 0)
 
 
 def _not_comparable(prediction: Prediction, observation: Observation, worker: int | None) -> Message | None:

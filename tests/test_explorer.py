@@ -386,7 +386,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
     made: list[FakeRun] = []
 
     def run_for(
-        prediction: Any, _kernel: Any, _timeout: float, *, on_done: Any, on_driver: Any, spares: Any
+        prediction: Any, _kernel: Any, _timeout: float, *, on_done: Any, on_driver: Any, spares: Any, worker: int
     ) -> FakeRun:
         made.append(FakeRun(prediction, on_done))
         made[-1].on_driver = on_driver

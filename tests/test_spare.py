@@ -74,6 +74,18 @@ def test_it_answers_as_a_fresh_one_would(
     assert compare(prediction, seen).verdict == "confirmed"
 
 
+def test_variables_that_only_say_where_files_lie_stay(
+    driven: Driven, spares: Spares, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven(MIXED)
+    monkeypatch.setenv("CUDA_HOME", "/opt/cuda")
+    monkeypatch.setenv("FAKE_TORCH", "assert os.environ['CUDA_HOME'] == '/opt/cuda'")
+    spares.want("me")
+    ready(spares)
+    seen = run(spares, LISTED).result()
+    assert (seen.problem, seen.warm, seen.notes) == (None, True, ())
+
+
 def test_it_is_used_once_and_the_next_one_starts(driven: Driven, libraries: Path, spares: Spares) -> None:
     driven(MIXED)
     spares.want("me")

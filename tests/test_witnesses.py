@@ -326,6 +326,37 @@ def test_a_gpu_is_lost_between_the_two(driven: Driven, place: Path, monkeypatch:
     assert {name: edge.verdict for name, edge in result.edges[3].by.items()} == {"driver": "agrees", "torch": "differs"}
 
 
+START_UP = """
+print("hello" * 10_000)
+import torch
+torch.cuda.init()
+"""
+
+
+def test_a_start_up_file_that_prints_and_starts_cuda(
+    driven: Driven, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven(MIXED)
+    start_up = place / "ipython" / "profile_default" / "startup"
+    start_up.mkdir(parents=True)
+    (start_up / "10-mine.py").write_text(START_UP)
+    monkeypatch.setenv("IPYTHONDIR", str(place / "ipython"))
+    result = both(MIXED, LISTED, kernel_name=kernelspec(place, monkeypatch, "named"))
+    assert (result.verdict, [part.verdict for part in result.parts]) == ("confirmed", ["confirmed"] * 2)
+
+
+def test_a_worker_of_a_launcher_by_its_place(driven: Driven) -> None:
+    driven(MIXED)
+    command = "CUDA_VISIBLE_DEVICES=2,0 torchrun --nproc-per-node=2 --virtual-local-rank t.py"
+    prediction = resolve(Scenario.from_command(described(MIXED), command))
+    seen = observe(prediction, worker=1, witnesses=("driver",))
+    result = compare(prediction, seen)
+    assert (result.verdict, [edge.rank for edge in result.edges]) == ("confirmed", [1]), str(result.reason)
+    assert result.exercised == ("cuda",)
+    assert "Only the CUDA layer was exercised, not: torchrun." in str(result.reason)
+    assert "Of 2 processes only 1 ran." in str(result.reason)
+
+
 # --- the rule that failed --------------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Run", "observe", "run_for"]
 
 
-def run_for(prediction: Prediction, kernel_name: str | None = None, timeout: float = 60.0, **options: Any) -> Run:
-    """A run, not started yet, in the environment of the prediction's first process; ``options`` as for `Run`.
+def run_for(
+    prediction: Prediction, kernel_name: str | None = None, timeout: float = 60.0, *, worker: int = 0, **options: Any
+) -> Run:
+    """A run, not started yet, in the environment of one of the prediction's processes; ``options`` as for `Run`.
 
     Raises ValueError when the prediction has nothing to run: its launcher or runtime would refuse.
     """
@@ -25,7 +27,7 @@ def run_for(prediction: Prediction, kernel_name: str | None = None, timeout: flo
 
     if prediction.error is not None or not prediction.processes:
         raise ValueError(prediction.error or "no process")
-    return Run(prediction.processes[0].env, kernel_name, timeout, **options)
+    return Run(prediction.processes[worker].env, kernel_name, timeout, **options)
 
 
 def observe(
@@ -34,11 +36,12 @@ def observe(
     timeout: float = 60.0,
     *,
     witnesses: tuple[str, ...] = ("driver", "torch"),
+    worker: int = 0,
 ) -> Observation:
-    """Run the first process of a prediction for real and say which devices it has there. Blocks until then.
+    """Run one process of a prediction for real and say which devices it has there. Blocks until then.
 
     What torch said, with what the driver said in ``others``; ``witnesses=("driver",)`` asks the driver alone, which
-    takes a tenth of the time. ``kernel_name``: a Jupyter kernelspec for torch; None for the interpreter of this
+    takes a tenth of the time. ``worker``: which process, by its place in the prediction. ``kernel_name``: a Jupyter kernelspec for torch; None for the interpreter of this
     process. ``timeout`` in seconds, for everything together. Never raises for what goes wrong in the run: that is
     `Observation.problem`. Raises ValueError for a witness that cannot be asked.
     """
@@ -47,7 +50,7 @@ def observe(
     if prediction.error is not None or not prediction.processes:
         reason = FrozenDict({"reason": prediction.error or ""})
         return Observation(problem=Message("live.refused", reason), kernel_name=kernel_name or "")
-    return run_for(prediction, kernel_name, timeout, witnesses=witnesses).start().result()
+    return run_for(prediction, kernel_name, timeout, witnesses=witnesses, worker=worker).start().result()
 
 
 def __getattr__(name: str) -> Any:

@@ -14,8 +14,8 @@ from .job import Job
 from .program import IMPRINT
 
 
-def footprint(prediction: Prediction, timeout: float = 60.0) -> Observation:
-    """Hold a small, distinct amount of memory on each device of the first process, one after the other, for a moment,
+def footprint(prediction: Prediction, timeout: float = 60.0, *, worker: int = 0) -> Observation:
+    """Hold a small, distinct amount of memory on each device of one process (by its place in the prediction), one after the other, for a moment,
     and let NVML say on which physical GPU it shows. Blocks until then. `compare` takes it beside any other observation.
 
     It needs no UUID from the driver. It needs a context on each GPU (some hundred MiB for a moment) and 16 MiB more for
@@ -24,7 +24,7 @@ def footprint(prediction: Prediction, timeout: float = 60.0) -> Observation:
     if prediction.error is not None or not prediction.processes:
         said = Message("live.refused", FrozenDict({"reason": prediction.error or ""}))
         return Observation(problem=said, witness="footprint")
-    return Mark(prediction.processes[0].env, timeout).start().result()
+    return Mark(prediction.processes[worker].env, timeout).start().result()
 
 
 class Mark(Job):

@@ -113,8 +113,9 @@ def untouched() -> str:
     torch = sys.modules.get("torch")
     if torch is None:
         return "torch is not loaded"
-    if torch.cuda.is_initialized():
-        return "torch has started CUDA"
+    started = getattr(torch.cuda, "is_initialized", None)
+    if started is None or started():
+        return "torch has started CUDA" if started else "this torch cannot tell"
     if not hasattr(os, "RTLD_NOLOAD"):
         return "this system cannot tell"
     try:
@@ -126,10 +127,10 @@ def untouched() -> str:
 
 
 def take_on(wanted: Mapping[str, str]) -> str:
-    """Make the environment the wanted one, before CUDA reads it: "" when C code sees the same, else what differs."""
-    for name in relevant():
-        if name not in wanted:
-            del os.environ[name]
+    """Set the wanted variables, before CUDA reads them: "" when C code sees the same, else the name of one that differs.
+
+    None is taken away: whoever asks has seen that there was none (`warm`).
+    """
     os.environ.update(wanted)
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_char_p

@@ -30,6 +30,8 @@ _WARMING = 120.0
 _LENT = 0.1
 """Seconds to wait for a kernel that another run has just been told to give back."""
 _DYING = 5.0
+_FAILURES = 2
+"""After so many that could not be made ready no other one is tried, until somebody new wants one."""
 
 
 class Doubt(Exception):
@@ -134,12 +136,16 @@ class Spares:
         self._wanting: set[int] = set()
         self._waiting: Spare | None = None
         self._last: Spare | None = None
-        self._lent = self._broken = False
+        self._lent = False
+        self._failures = 0
+        """How many could not be made ready, one after the other."""
         self.pid = os.getpid()
 
     def want(self, who: object) -> None:
         """Have one wait until `enough` is called."""
         with self._lock:
+            if id(who) not in self._wanting:
+                self._failures = 0
             self._wanting.add(id(who))
         self.renew()
 
@@ -156,11 +162,10 @@ class Spares:
 
     def renew(self, *, worked: bool = True) -> None:
         """Start the next one, if it is wanted and none is there. After one that could not be made ready, not before a
-        fresh kernel has ``worked``.
+        fresh kernel has ``worked``, and not after several of that kind.
         """
         with self._lock:
-            self._broken = self._broken and not worked
-            if self._broken:
+            if self._failures and (not worked or self._failures >= _FAILURES):
                 return
             if self._wanting and self._waiting is None and not self._lent:
                 self._waiting = self._last = Spare(after=self._last)
@@ -184,7 +189,7 @@ class Spares:
             _refuse_other(spare, inherited)
             _make_ready(spare, look)
         except Doubt as doubt:
-            self._broken = spare.failed or doubt.said is None
+            self._failures += spare.failed or doubt.said is None
             self._give_back(None)
             spare.close()
             raise
@@ -198,6 +203,7 @@ class Spares:
             if reason.problem.key in ("live.cancelled", "live.timed-out"):
                 raise
             raise Doubt(Message("live.spare-died", FrozenDict({"reason": reason.problem}))) from reason
+        self._failures = 0
         if answer.get("doubt", ""):
             raise Doubt(Message("live.spare-spoilt", FrozenDict({"what": answer["doubt"]})))
         return answer
@@ -250,8 +256,9 @@ def _make_ready(spare: Spare, look: Look) -> None:
         raise
     if "torch_error" in facts or not facts["torch"]["built"]:
         raise Doubt  # the fresh kernel says why
-    if facts["untouched"] or facts["env"]:
-        what = facts["untouched"] or ", ".join(facts["env"])
+    foreign = [name for name in facts["env"] if touches_numbering(name)]
+    if facts["untouched"] or foreign:
+        what = facts["untouched"] or ", ".join(foreign)
         raise Doubt(Message("live.spare-spoilt", FrozenDict({"what": what})))
     path, changed = facts["origin"] or ("", 0)
     with suppress(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 
@@ -82,7 +83,7 @@ class LivePanel:
     # --- running -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Run the settings that are shown; a run under way gives way."""
+        """Run the settings that are shown, of the process that is shown; a run under way gives way."""
         state = self._current()
         self._take_back()
         prediction = state.prediction
@@ -91,7 +92,13 @@ class LivePanel:
             return
         named, limit = self.kernel.value or None, float(self.limit.value)
         spares = SPARES if self.warm.value else None
-        run = run_for(prediction, named, limit, on_done=self._done, on_driver=self._driver, spares=spares)
+        told: dict[str, Any] = {
+            "on_done": self._done,
+            "on_driver": self._driver,
+            "spares": spares,
+            "worker": state.shown_worker,
+        }
+        run = run_for(prediction, named, limit, **told)
         self._run(run, state.compared(None))
         self._keep_warm()
 
@@ -100,7 +107,7 @@ class LivePanel:
         state = self._current()
         self._take_back()
         if state.prediction.processes:
-            self._run(Mark(state.prediction.processes[0].env, float(self.limit.value), self._done), state)
+            self._run(Mark(state.shown.processes[0].env, float(self.limit.value), self._done), state)
 
     def _begin_launch(self) -> None:
         """Start the launcher of the settings that are shown."""

@@ -185,7 +185,7 @@ SENTENCES = {
     "compare.given": "{name} is {found}, foretold was {foretold}",
     "compare.in-container": "All of this ran inside this notebook's own container ({kind}), with the GPUs that it was given.",
     "compare.exercised": "Exercised were {done}; not: {kinds}.",
-    "compare.some-processes": "Only {ran} of {count} processes were run.",
+    "compare.some-processes": "Of {count} processes only {ran} ran.",
     "witness.driver": "the driver",
     "witness.torch": "torch",
     "witness.footprint": "the footprint",
