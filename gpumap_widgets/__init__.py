@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .inspection.kernel import KernelInspection, inspect_kernel
     from .inspection.process import MachineInspection, ProcessInspection, inspect_process, inspect_processes
     from .live import observe
+    from .live.launch import observe_workers
+    from .live.marks import footprint
     from .mapping import (
         Comparison,
         Device,
@@ -73,6 +75,8 @@ _HOMES = {
     ".inspection.kernel": "KernelInspection inspect_kernel",
     ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
     ".live": "observe",
+    ".live.launch": "observe_workers",
+    ".live.marks": "footprint",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".readings": "tool_readings",
     ".recordings.saving": "load_recording save_recording",
@@ -123,6 +127,7 @@ __all__ = [
     "believed_orders",
     "compare",
     "drift",
+    "footprint",
     "inspect_kernel",
     "inspect_process",
     "inspect_processes",
@@ -131,6 +136,7 @@ __all__ = [
     "log_evidence",
     "log_run",
     "observe",
+    "observe_workers",
     "preset",
     "processes",
     "read_evidence",

@@ -37,7 +37,7 @@ LAYERS = (
     "guard", "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
     "tool_readers", "readings", "beliefs", "expectation", "misconceptions", "exercises", "error_messages", "remedies", "tasks",
-    "editing", "comparison", "sources",
+    "editing", "edges", "comparison", "sources",
     "inspection", "evidence", "recordings",
     "views", "live", "widgets",
     "cli_records", "cli",
@@ -59,6 +59,7 @@ DOORS = {
     ("inspection.process", "_repr_html_", "views.inspections"),
     ("mapping", "__str__", "views.text"),
     ("mapping", "_repr_html_", "views.html"),
+    ("mapping", "_repr_html_", "views.verdicts"),
     ("mapping", "to_frame", "views.frames"),
 }
 ONLY_IN = {
