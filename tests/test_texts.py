@@ -238,12 +238,12 @@ def test_every_finding_has_its_sentences() -> None:
 
 
 def test_every_order_has_its_sentence_and_its_source() -> None:
-    assert family("step.order") == set(_ORDER_SOURCES) == {"single", "pci", "seen", "weights", "promote-one"}
+    assert family("step.order") == set(_ORDER_SOURCES) == {"single", "pci", "seen", "weights", "promote-one", "served"}
 
 
 def test_every_doubt_has_its_sentence() -> None:
     tree = trees()["device_order.py"]
-    deciding = ("_order", "_pci", "_general_doubt", "_graded", "pair_certainty")
+    deciding = ("_order", "served_order", "_pci", "_general_doubt", "_graded", "pair_certainty")
     named = {
         node.value
         for function in ast.walk(tree)
@@ -251,7 +251,16 @@ def test_every_doubt_has_its_sentence() -> None:
         for node in ast.walk(ast.Module(function.body[_has_doc(function) :], []))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    others = {"single", "pci", "seen", "weights", "promote-one", "undocumented", *device_order.DOCUMENTED_VALUES}
+    others = {
+        "single",
+        "pci",
+        "seen",
+        "weights",
+        "promote-one",
+        "served",
+        "undocumented",
+        *device_order.DOCUMENTED_VALUES,
+    }
     assert named - others == family("doubt")
 
 

@@ -5,7 +5,7 @@ What cannot be read becomes a layer of kind ``unreadable``, whose prediction say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..scenario import Layer
@@ -13,7 +13,11 @@ from .recognise import layers_of
 from .shell import LONGEST, Unreadable, read_script
 from .statements import Shell
 
-__all__ = ["read_command"]
+__all__ = ["READERS", "read_command"]
+
+Reader = Callable[[str, Mapping[str, str], Mapping[str, Any]], tuple[Layer, ...]]
+READERS: tuple[tuple[Callable[[str], bool], Reader], ...] = ()
+"""Texts that are no command: whether a text looks like one, and how it is read, ``(text, env, assume) -> layers``."""
 
 
 def read_command(
@@ -26,6 +30,9 @@ def read_command(
     if len(command) > LONGEST:
         return (Layer("unreadable", {"why": "long"}),)
     held = {name: value for name, value in (env or {}).items() if value is not None}
+    for looks_like, read in READERS:
+        if looks_like(command):
+            return read(command, held, dict(assume or {}))
     try:
         return layers_of(read_script(command), Shell(held), dict(assume or {}))
     except Unreadable as exc:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from . import jobs, launchers
 from .base import LAYERS, LayerRow, Outcome, Recognised, View
-from .cuda import candidates, device_count, process_of
+from .cuda import candidates, device_count, in_full, process_of
 from .folding import Folded, fold
 from .launchers import torchrun
 from .variables import ENVIRONMENT_ROW, environment
@@ -28,6 +28,7 @@ __all__ = [
     "device_count",
     "environment",
     "fold",
+    "in_full",
     "process_of",
     "torchrun",
 ]
