@@ -5,8 +5,8 @@ accessible GPUs → CUDA_DEVICE_ORDER → CUDA_VISIBLE_DEVICES → ordinals
 
 from __future__ import annotations
 
-from .certainty import least
-from .layers import fold, process_of
+from .certainty import Certainty, least
+from .layers import client_refused, fold, process_of
 from .mapping import Finding, Prediction, Step
 from .scenario import Scenario
 
@@ -18,6 +18,9 @@ def resolve(scenario: Scenario) -> Prediction:
     folded = fold(scenario.topology, scenario.layers)
     if folded.error is not None:
         return Prediction(scenario, (), folded.certainty, folded.error, _explain, _diagnose)
+    refused = next((why for view in folded.views if (why := client_refused(scenario.topology, view)) is not None), None)
+    if refused is not None:
+        return Prediction(scenario, (), Certainty.CERTAIN, refused.text(), _explain, _diagnose)
     processes = tuple(process_of(scenario.topology, view) for view in folded.views)
     certainty = least(p.certainty for p in processes)
     return Prediction(scenario, processes, certainty, None, _explain, _diagnose)

@@ -90,6 +90,8 @@ class Recognised(NamedTuple):
     """The command that it starts, to be recognised in turn; () where it starts none that is known."""
     script: Word | None = None
     """Shell text that it runs instead of words (``sh -c``)."""
+    idle: bool = False
+    """True for a command that starts nothing that could use a GPU: ``docker pull``."""
 
 
 Recognise = Callable[[tuple[Word, ...], Mapping[str, Any]], Recognised]
@@ -116,6 +118,8 @@ class LayerRow(NamedTuple):
     """``(words, assume) -> Recognised``; ``words[0]`` is the program. Never raises, whatever the words."""
     believed: Apply | None = None
     """What people take it to do, where a popular belief is known to be wrong; None elsewhere."""
+    lasting: bool = False
+    """True for a daemon: what a script starts after it runs under it."""
 
 
 LAYERS: dict[str, LayerRow] = {}

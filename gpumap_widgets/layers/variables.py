@@ -40,7 +40,7 @@ def apply(view: View, options: Mapping[str, Any], _: Topology) -> Outcome:
             changes[name] = value
             steps += _set(name, value)
         elif _shown(name):
-            steps.append(_step("step.env.kept", {"name": name, "value": _clip(held), "given": _clip(value)}))
+            steps.append(_step("step.env.kept", {"name": name, "value": clip(held), "given": clip(value)}))
     given = {**options.get("set", _NOTHING)}
     given |= {name: fill(text, before) for name, text in options.get("expand", _NOTHING).items()}
     for name, value in given.items():
@@ -60,16 +60,17 @@ def _set(name: str, value: str, before: str | None = None) -> list[Step]:
     if not _shown(name):
         return []
     if before is not None and before != value:
-        return [_step("step.set-over", {"name": name, "value": _clip(value), "before": _clip(before)})]
-    return [_step("step.set" if value else "step.set-empty", {"name": name, "value": _clip(value)})]
+        return [_step("step.set-over", {"name": name, "value": clip(value), "before": clip(before)})]
+    return [_step("step.set" if value else "step.set-empty", {"name": name, "value": clip(value)})]
 
 
 def _late(options: Mapping[str, Any]) -> list[Step]:
     named = {**options.get("set", _NOTHING), **options.get("default", _NOTHING), **options.get("expand", _NOTHING)}
-    return [_step("step.env.late", {"name": n, "value": _clip(v)}) for n, v in named.items() if _shown(n)]
+    return [_step("step.env.late", {"name": n, "value": clip(v)}) for n, v in named.items() if _shown(n)]
 
 
-def _clip(value: str) -> str:
+def clip(value: str) -> str:
+    """A value as a sentence quotes it: its end left out where it is very long."""
     return value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…"
 
 
