@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpumap_widgets import texts
 from gpumap_widgets.frozen import FrozenDict
 from gpumap_widgets.layers import LAYERS, View, apptainer, docker, docker_exec, environment, nerdctl, podman, torchrun
 from gpumap_widgets.layers.containers_devices import named
@@ -15,9 +16,12 @@ from gpumap_widgets.layers.containers_flag import Refused, Request, read_gpus
 from gpumap_widgets.layers.containers_images import env_file
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
+from gpumap_widgets.texts.en import containers, kubernetes, mps
 from gpumap_widgets.topology import Topology
+from tests import test_kubernetes, test_manifests, test_mps
 from tests.conftest import MIXED, SLICES, UUIDS, equal, predict, split
 from tests.layer_cases import Case, Worker, check, predicted
+from tests.test_texts import Recorder
 
 RAN = "facts: docker CLI 28.2.2 run, daemon and toolkit read"
 TOOLKIT = "nvidia-container-toolkit v1.20 and libnvidia-container src/cli/common.c, read"
@@ -82,6 +86,7 @@ CASES = (
     Case("docker", "docker run --device nvidia.com/gpu=all img", [Worker(ALL)], RAN),
     Case("docker", "docker run --gpus 'driver=cdi,\"device=nvidia.com/gpu=1\"' img", [Worker([1])], DAEMON),
     Case("docker", "docker run --device nvidia.com/gpu=7 img", [], TOOLKIT, error="nvidia.com/gpu=7"),
+    Case("docker", "docker run --device nvidia.com/gpu img", [], "docker 28.2.2 run", error="is not an absolute path"),
     Case("docker", "docker run --device vendor.com/gpu=0 img", [], "no such kind in the specification", error="vendor.com/gpu=0"),
     Case("docker", "docker run --device /dev/nvidia2 img", [Worker([2], None, {}, [2])], "N is the minor number; it is not known here", certainty="unknown"),
     # the nvidia runtime and its variable
@@ -443,3 +448,30 @@ def test_a_layer_is_plain_data() -> None:
     assert layer.options == FrozenDict({"gpus": ('"device=0,2"',), "set": {CUDA: "1"}, "image_env": {NV: "all"}})
     assert predicted(Case("docker", (layer,), [], "")).nvml_indices == (2,)
     assert predict(MIXED, "1").nvml_indices == (0,)
+
+
+# ---- sentences ----
+
+
+def test_every_sentence_of_these_families_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its fields: one that lacks a field raises."""
+    recorder = Recorder()
+    monkeypatch.setattr(texts, "sentences", lambda lang: recorder)
+    for case in (*CASES, *test_kubernetes.CASES, *test_manifests.CASES, *test_mps.CASES, *MORE):
+        prediction = predicted(case)
+        for k in range(max(len(prediction.processes), 1)):
+            assert all(str(step) for step in prediction.steps_of(k))
+    for value, _ in REFUSED:
+        assert resolve(Scenario(MIXED, (docker(value),))).error
+    wanted = {*containers.SENTENCES, *kubernetes.SENTENCES, *mps.SENTENCES}
+    assert wanted - recorder.said == set()
+
+
+MORE = (
+    Case("docker", (docker('"device=0,0"', toolkit="1.17", docker="29.2"),), [], DAEMON),
+    Case("docker", (docker('"device=0"'),), [], TOOLKIT, machine=split()),
+    Case("docker", (docker(f"device={UUIDS[5]}"),), [], TOOLKIT, machine=Topology.of("Tesla T4")),
+    Case("docker", (docker("all"),), [], TOOLKIT, machine=lost(1)),
+    Case("podman", "podman run --gpus '\"1' img", [], PODMAN),
+    Case("podman", "podman run --device amd.com/gpu=0 img", [], PODMAN),
+)

@@ -20,6 +20,7 @@ from gpumap_widgets.certainty import Certainty
 from gpumap_widgets.diagnosis import RULES as FINDING_RULES
 from gpumap_widgets.explanation import _ORDER_SOURCES
 from gpumap_widgets.grammar import RULES
+from gpumap_widgets.layers import mps_daemon
 from gpumap_widgets.mapping import Message, Prediction
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
@@ -313,6 +314,8 @@ def corpus() -> Iterator[Prediction]:
                 yield predict(topology, value, order)
     yield resolve(Scenario(MIXED, (Layer("teleport"),)))
     yield resolve(Scenario(MIXED, (Layer("environment", {"set": 5}),)))
+    for served in ("0,1", "1,0"):
+        yield resolve(Scenario(MIXED, (mps_daemon(served),)))
 
 
 @pytest.fixture

@@ -90,7 +90,8 @@ def _containers(
         elif taken.get(resource):
             options["taken"] = taken[resource]
         taken[resource] = taken.get(resource, 0) + count
-        options |= _environment(one, maps)
+        given, env = _environment(one, maps)
+        options |= given
         options |= {option: assume[fact] for fact, option in _FACTS.items() if isinstance(assume.get(fact), str)}
         options |= _gke(selector) | ({"sharing": "time-slicing"} if resource.endswith(".shared") else {})
         options["image"] = text_of(one.get("image")) or ""
@@ -100,7 +101,7 @@ def _containers(
         options |= {"accept_envvar": False} if assume.get("accept_envvar") is False else {}
         options |= {"one_replica": True} if assume.get("fail_requests_greater_than_one") else {}
         options |= {"replicas": replicas} if replicas > 1 else {}
-        words = [_filled(text, options.get("set", {})) for text in _words(one)]
+        words = [_filled(text, env) for text in _words(one)]
         inner = program(tuple(map(Word, words)), assume) or ()
         jobs.append((str(one.get("name") or ""), (Layer("kubernetes", options), *inner)))
     return jobs
@@ -131,8 +132,10 @@ def _quantity(value: Any) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,4}", text, re.ASCII) and int(text) <= 1024 else None
 
 
-def _environment(container: Mapping[str, Any], maps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """``env`` and ``envFrom``; later entries win, ``$(NAME)`` names those before."""
+def _environment(
+    container: Mapping[str, Any], maps: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """``env`` and ``envFrom``, as options and as variables; later entries win, ``$(NAME)`` names those before."""
     held: dict[str, str] = {}
     unknown: dict[str, None] = {}
     missing: list[str] = []
@@ -161,7 +164,7 @@ def _environment(container: Mapping[str, Any], maps: Mapping[str, Mapping[str, A
             refused = "env"
     kept = {name: value for name, value in held.items() if matters(name)}
     out: dict[str, Any] = {"set": kept, "unknown": [name for name in unknown if matters(name)], "missing": missing}
-    return {key: value for key, value in out.items() if value} | ({"refused": refused} if refused else {})
+    return {key: value for key, value in out.items() if value} | ({"refused": refused} if refused else {}), held
 
 
 def _filled(text: str, env: Mapping[str, str]) -> str:

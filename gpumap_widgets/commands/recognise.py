@@ -126,9 +126,10 @@ def program(words: tuple[Word, ...], assume: Mapping[str, Any], depth: int = 0) 
     layers: list[Layer] = []
     while words and depth < _DEEPEST:
         depth += 1
-        if words[0].text in WRAPPERS:
-            inner = WRAPPERS[words[0].text](words)
-            layers += _environment(inner.set, inner.unset, words[0].text, clear=inner.clear)
+        name = words[0].text.rpartition("/")[2]
+        if name in WRAPPERS:
+            inner = WRAPPERS[name](words)
+            layers += _environment(inner.set, inner.unset, name, clear=inner.clear)
             if inner.script is not None:
                 return (*layers, *_script(inner.script, assume, depth))
             words = inner.rest

@@ -36,7 +36,8 @@ def apply_docker(view: View, options: Mapping[str, Any], topology: Topology) -> 
     if options.get("refused"):
         return Outcome((), error=refusal(f"error.compose.{options['refused']}"))
     changes = environment_of(options, view.env)
-    env = {**options.get("image_env", {}), **{n: v for n, v in changes.items() if v is not None}}
+    wrapped = {NVIDIA_VISIBLE_DEVICES: view.env["NV_GPU"].replace(" ", ",")} if _wrapped(view, options) else {}
+    env = {**options.get("image_env", {}), **wrapped, **{n: v for n, v in changes.items() if v is not None}}
     env = {name: value for name, value in env.items() if changes.get(name, "") is not None}
     asked = gpus_asked(options, env)
     if isinstance(asked, Message):
@@ -69,6 +70,11 @@ def apply_docker(view: View, options: Mapping[str, Any], topology: Topology) -> 
     steps += said
     steps += kept_out(outer.env, env)
     return contain(inner, env, steps, options)
+
+
+def _wrapped(view: View, options: Mapping[str, Any]) -> bool:
+    """Whether nvidia-docker 2 turns NV_GPU into a variable of the container."""
+    return bool(options.get("nv_gpu")) and bool(view.env.get("NV_GPU"))
 
 
 def contain(view: View, env: Mapping[str, str], steps: Iterable[Step], options: Mapping[str, Any]) -> Outcome:

@@ -112,7 +112,7 @@ def gpus_asked(options: Mapping[str, Any], env: Mapping[str, str]) -> Asked | Me
             names.append(ids)
     foreign = next((name for name in cdi if not name.startswith("nvidia.com/gpu=")), None)
     if foreign is not None:
-        return refusal("error.docker.cdi-name", name=foreign)
+        return refusal("error.docker.cdi-name" if "=" in foreign else "error.docker.device", name=foreign)
     if cdi:
         listed = tuple(name.partition("=")[2] for name in cdi) + tuple(one for ids in names for one in ids)
         return Asked(tuple(dict.fromkeys(listed)), "cdi", value="void", certainty=Certainty.CERTAIN)
