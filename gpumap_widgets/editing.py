@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .frozen import FrozenDict
+from .layers import LAYERS, environment
 from .mapping import Prediction, Process
 from .resolver import resolve
-from .scenario import CUDA_VISIBLE_DEVICES
+from .scenario import CUDA_VISIBLE_DEVICES, ENVIRONMENT, Layer, Scenario
 
 
-def toggle(prediction: Prediction, position: int) -> str | None:
+def environment_at_hand(scenario: Scenario) -> Mapping[str, str]:
+    """The variables set in the place where an edit belongs: the innermost that a container does not throw away."""
+    place = _place(scenario.layers)
+    return FrozenDict() if place is None else scenario.layers[place].options.get("set", FrozenDict())
+
+
+def with_variables(scenario: Scenario, **changes: str | None) -> Scenario:
+    """The scenario with variables set, or unset where None, in that place.
+
+    Behind a container that starts with an environment of its own there may be none yet: then a layer is added there.
+    """
+    place = _place(scenario.layers)
+    layers = list(scenario.layers)
+    if place is None:
+        start = _fresh(scenario.layers)
+        given = {name: value for name, value in changes.items() if value is not None}
+        layers.insert(start, environment(given))
+        return Scenario(scenario.topology, tuple(layers))
+    inner, outer = Scenario(scenario.topology, tuple(layers[: place + 1])), layers[place + 1 :]
+    return Scenario(scenario.topology, (*inner.with_env(**changes).layers, *outer))
+
+
+def _fresh(layers: tuple[Layer, ...]) -> int:
+    """The place behind the last layer that starts with an environment of its own."""
+    found = [i + 1 for i, layer in enumerate(layers) if layer.enabled and (row := LAYERS.get(layer.kind)) and row.fresh]
+    return found[-1] if found else 0
+
+
+def _place(layers: tuple[Layer, ...]) -> int | None:
+    start = _fresh(layers)
+    for i in reversed(range(start, len(layers))):
+        if layers[i].kind == ENVIRONMENT and layers[i].enabled and not layers[i].options.get("late"):
+            return i
+    return None
+
+
+def toggle(prediction: Prediction, position: int, worker: int = 0) -> str | None:
     """The value of CUDA_VISIBLE_DEVICES after a click on a GPU: hidden if it was visible, visible if it was hidden.
 
     A list of UUIDs stays one. A GPU is added behind the last entry that counts, so that an entry which ends the list
@@ -16,12 +56,16 @@ def toggle(prediction: Prediction, position: int) -> str | None:
     """
     if not prediction.processes:
         return None
-    process = prediction.processes[0]
+    process = prediction.processes[worker]
     if position not in process.order.places or (process.reading.stop and process.reading.stop.empties):
         return None
     value = _proposal(prediction, process, position)
-    after = resolve(prediction.scenario.with_env(**{CUDA_VISIBLE_DEVICES: value}))
-    return value if after.processes and _shown(after.processes[0]) == _shown(process) ^ {(position, None)} else None
+    after = resolve(with_variables(prediction.scenario, **{CUDA_VISIBLE_DEVICES: value}))
+    return (
+        value
+        if worker < len(after.processes) and _shown(after.processes[worker]) == _shown(process) ^ {(position, None)}
+        else None
+    )
 
 
 def _shown(process: Process) -> set[tuple[int, int | None]]:

@@ -34,3 +34,7 @@ class UnreadableScenario(GpumapError, ValueError):
 
 class NoDriver(GpumapError):
     """This machine has no usable NVIDIA management library; the message says which step failed."""
+
+
+class UnreadableTasks(GpumapError, ValueError):
+    """A text is no table of tasks."""

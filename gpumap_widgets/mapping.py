@@ -7,7 +7,7 @@ reader's language, views print it. They are made when somebody asks, so that a p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -186,6 +186,17 @@ class Prediction:
     def steps(self) -> tuple[Step, ...]:
         """What each layer did to which value, and why, outermost first; of the first process."""
         return self._explain(self, 0)
+
+    def focus(self, worker: int) -> Prediction:
+        """The same with one process only, by its place in ``processes``; its findings are those of the whole."""
+        process = self.processes[worker]
+        return replace(
+            self,
+            processes=(process,),
+            certainty=process.certainty,
+            _explain=lambda _, __: self._explain(self, worker),
+            _diagnose=lambda _: self.findings,
+        )
 
     def steps_of(self, worker: int) -> tuple[Step, ...]:
         """The same for another process, by its place in ``processes``."""

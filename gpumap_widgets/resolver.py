@@ -6,7 +6,7 @@ accessible GPUs → CUDA_DEVICE_ORDER → CUDA_VISIBLE_DEVICES → ordinals
 from __future__ import annotations
 
 from .certainty import Certainty, least
-from .layers import client_refused, fold, process_of
+from .layers import Folded, client_refused, fold, process_of
 from .mapping import Finding, Prediction, Step
 from .scenario import Scenario
 
@@ -16,11 +16,20 @@ def resolve(scenario: Scenario) -> Prediction:
     reason. What a launcher or a runtime would refuse stands in ``.error``.
     """
     folded = fold(scenario.topology, scenario.layers)
-    if folded.error is not None:
-        return Prediction(scenario, (), folded.certainty, folded.error, _explain, _diagnose)
     refused = next((why for view in folded.views if (why := client_refused(scenario.topology, view)) is not None), None)
     if refused is not None:
         return Prediction(scenario, (), Certainty.CERTAIN, refused.text(), _explain, _diagnose)
+    return _resolved(scenario, folded)
+
+
+def resolve_believed(scenario: Scenario) -> Prediction:
+    """The same with every layer doing what people take it to do, where a popular belief is known to be wrong."""
+    return _resolved(scenario, fold(scenario.topology, scenario.layers, believed=True))
+
+
+def _resolved(scenario: Scenario, folded: Folded) -> Prediction:
+    if folded.error is not None:
+        return Prediction(scenario, (), folded.certainty, folded.error, _explain, _diagnose)
     processes = tuple(process_of(scenario.topology, view) for view in folded.views)
     certainty = least(p.certainty for p in processes)
     return Prediction(scenario, processes, certainty, None, _explain, _diagnose)

@@ -35,9 +35,9 @@ HEAVY = (
 )
 
 LAYERS = (
-    "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
+    "guard", "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
-    "tool_readers", "readings", "beliefs", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
+    "tool_readers", "readings", "beliefs", "expectation", "error_messages", "remedies", "tasks", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
     "__main__",
 )  # fmt: skip
 """Each may import those before it. A package counts as one: its modules may import each other, without a circle."""

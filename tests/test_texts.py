@@ -312,6 +312,7 @@ def corpus() -> Iterator[Prediction]:
         for order in (None, "FASTEST_FIRST", "PCI_BUS_ID", "odd", ""):
             for value in (None, "", "0", "1,2,9", "0,0", "GPU-zz"):
                 yield predict(topology, value, order)
+    yield resolve(Scenario.from_command(MIXED, "torchrun --nproc-per-node=5 t.py"))
     yield resolve(Scenario(MIXED, (Layer("teleport"),)))
     yield resolve(Scenario(MIXED, (Layer("environment", {"set": 5}),)))
     for served in ("0,1", "1,0"):
@@ -338,8 +339,10 @@ def _say_all(predictions: Iterable[Prediction]) -> Iterator[str]:
         yield repr(graph(prediction))
 
 
-SAID_ELSEWHERE = {"graph.agrees", "graph.differs", "graph.not-checked", "graph.no-device"}
-"""By a comparison."""
+SAID_ELSEWHERE = {"graph.agrees", "graph.differs", "graph.not-checked", "graph.no-device"} | {
+    *("graph.container", "graph.container-sub", "graph.container-host", "graph.container-out", "graph.rank-missing")
+}
+"""By a comparison, or in a container."""
 PLAIN = {"integer", "uuid", "unset", "empty-value", "mig-single", "mig-one-of-each"}
 """Rules that nobody needs to hear of beside a token; `step.list.*` says the last four."""
 

@@ -16,7 +16,8 @@ from gpumap_widgets.mapping import Comparison, Edge, Message, Observation, Obser
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
-from gpumap_widgets.views.graph import LIST, MOST_ROWS, ORDER, PROCESS, SMI, graph, short
+from gpumap_widgets.views.drawing import MOST_ROWS, Columns, short
+from gpumap_widgets.views.graph import graph
 from gpumap_widgets.views.html import findings_html, steps_html, table_html, tag, tokens_html
 from gpumap_widgets.views.palette import HUES, STYLE, colour
 from gpumap_widgets.views.rows import certainty_text, doubt, memory_text, prediction_rows, sentence
@@ -43,6 +44,10 @@ PREDICTIONS = {
     "a long list": predict(equal(40), listed(range(40))),
     "error": ERROR,
 }
+
+
+PLAIN = Columns(0, None, 1, 2, 3, None)
+SMI, ORDER, LIST, PROCESS = PLAIN.smi, PLAIN.order, PLAIN.list, PLAIN.process
 
 
 def compared(prediction: Prediction, *observed: ObservedDevice | None, **changes: object) -> Comparison:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ..layers.containers_images import env_file, image_env, matters
+from ..layers.containers_images import env_file, facts, image_env, matters
 from ..layers.words import Word
 from ..scenario import Layer
 from .dockerfile import image_of
@@ -63,7 +63,7 @@ def _service(service: Mapping[str, Any], shell: Mapping[str, str], assume: Mappi
         "privileged": service.get("privileged") is True,
         "image": text_of(service.get("image")) or "",
         **_environment(service, shell, files),
-        **{option: assume[fact] for fact, option in _FACTS.items() if isinstance(assume.get(fact), str)},
+        **facts(assume, _FACTS),
     }
     kept = {key: value for key, value in options.items() if value}
     if known is not None:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..layers.containers_images import matters
+from ..layers.containers_images import facts, matters
 from ..layers.words import Word
 from ..scenario import Layer
 from .recognise import program
@@ -49,7 +49,7 @@ def read(text: str, _: Mapping[str, str], assume: Mapping[str, Any]) -> tuple[La
         "gpus": [gpus if isinstance(gpus, str) else "all"],
         "assumed": not isinstance(gpus, str),
         "image_env": {name: value for name, value in image.env.items() if matters(name)},
-        **{key: assume[key] for key in ("toolkit", "docker", "runtime") if isinstance(assume.get(key), str)},
+        **facts(assume, {key: key for key in ("toolkit", "docker", "runtime")}),
     }
     words = tuple(map(Word, (*image.entrypoint, *image.command)))
     return (

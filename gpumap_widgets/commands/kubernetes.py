@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..layers.containers_images import image_env, matters
+from ..layers.containers_images import facts, image_env, matters
 from ..layers.words import Word
 from ..scenario import Layer
 from .documents import at, body, documents, listing, mapping, text_of
@@ -92,7 +92,7 @@ def _containers(
         taken[resource] = taken.get(resource, 0) + count
         given, env = _environment(one, maps)
         options |= given
-        options |= {option: assume[fact] for fact, option in _FACTS.items() if isinstance(assume.get(fact), str)}
+        options |= facts(assume, _FACTS)
         options |= _gke(selector) | ({"sharing": "time-slicing"} if resource.endswith(".shared") else {})
         options["image"] = text_of(one.get("image")) or ""
         known = image_env(assume)

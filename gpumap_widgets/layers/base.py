@@ -116,6 +116,8 @@ class LayerRow(NamedTuple):
     """Programs by which a command line starts it: ``torchrun``; ``-m module`` for ``python -m module``."""
     recognise: Recognise | None = None
     """``(words, assume) -> Recognised``; ``words[0]`` is the program. Never raises, whatever the words."""
+    fresh: bool = False
+    """Whether what it starts inherits no environment (a container that is no Apptainer)."""
     believed: Apply | None = None
     """What people take it to do, where a popular belief is known to be wrong; None elsewhere."""
     lasting: bool = False

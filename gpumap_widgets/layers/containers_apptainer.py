@@ -176,5 +176,12 @@ def _pairs(word: Word) -> tuple[list[Word], str | None]:
 
 
 ROWS: Mapping[str, LayerRow] = {
-    "apptainer": LayerRow(apply_apptainer, APPTAINER, problem, "container", ("apptainer", "singularity"), _recognise),
+    "apptainer": LayerRow(
+        apply_apptainer,
+        APPTAINER,
+        problem,
+        "container",
+        programs=("apptainer", "singularity"),
+        recognise=_recognise,
+    ),
 }

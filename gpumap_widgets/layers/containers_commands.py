@@ -9,7 +9,7 @@ from typing import Any
 from ..scenario import Layer
 from .base import LayerRow, Recognised
 from .containers import apply_docker, believed_docker
-from .containers_images import given, image_env
+from .containers_images import facts, given, image_env
 from .containers_podman import NERDCTL, PODMAN, apply_exec, apply_nerdctl, apply_podman, believed_podman
 from .containers_requests import CLI, DAEMON
 from .options import Option, Options, Parsed
@@ -111,7 +111,7 @@ def _run(kind: str, found: Parsed, assume: Mapping[str, Any]) -> tuple[Layer, tu
         "unset_all": switched_on(found, "unset_all"),
         "image": found.rest[0].text if found.rest else "",
         **given(values.get("env", ()), values.get("env_file", ()), assume, glob=kind == "podman").options(),
-        **{option: assume[fact] for fact, option in _FACTS.items() if isinstance(assume.get(fact), str)},
+        **facts(assume, _FACTS),
     }
     runtime = found.text("runtime") or assume.get("runtime")
     if isinstance(runtime, str):
@@ -220,11 +220,23 @@ ROWS: Mapping[str, LayerRow] = {
         f"{CLI}; {DAEMON}",
         _docker_problem,
         "container",
-        ("docker", "nvidia-docker"),
-        _recognise,
-        believed_docker,
+        programs=("docker", "nvidia-docker"),
+        recognise=_recognise,
+        fresh=True,
+        believed=believed_docker,
     ),
-    "podman": LayerRow(apply_podman, PODMAN, problem, "container", ("podman",), _recognise, believed_podman),
-    "nerdctl": LayerRow(apply_nerdctl, NERDCTL, problem, "container", ("nerdctl",), _recognise),
-    "docker-exec": LayerRow(apply_exec, DAEMON, problem, "container"),
+    "podman": LayerRow(
+        apply_podman,
+        PODMAN,
+        problem,
+        "container",
+        programs=("podman",),
+        recognise=_recognise,
+        fresh=True,
+        believed=believed_podman,
+    ),
+    "nerdctl": LayerRow(
+        apply_nerdctl, NERDCTL, problem, "container", programs=("nerdctl",), recognise=_recognise, fresh=True
+    ),
+    "docker-exec": LayerRow(apply_exec, DAEMON, problem, "container", fresh=True),
 }

@@ -95,6 +95,12 @@ def env_file(text: str) -> dict[str, tuple[str, str]]:
     return found
 
 
+def facts(assume: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
+    """Facts from outside that are one word or a version, under the names that options have."""
+    held = {option: assume.get(fact) for fact, option in names.items()}
+    return {option: str(value) for option, value in held.items() if isinstance(value, str | int | float) and str(value)}
+
+
 def image_env(assume: Mapping[str, Any]) -> dict[str, str] | None:
     """ENV of the image as a fact from outside; None where it is not known."""
     held = assume.get("image_env")

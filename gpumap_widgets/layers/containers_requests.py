@@ -53,11 +53,14 @@ def refusal(key: str, /, **fields: Any) -> Message:
 
 
 def at_least(version: Any, wanted: Sequence[int]) -> bool | None:
-    """Whether a version is that new; None for what is no version."""
+    """Whether a version is that new; None for what is no version, or too short a one to tell."""
     parts = str(version or "").removeprefix("v").split(".")[: len(wanted)]
-    if len(parts) < len(wanted) or not all(part.isascii() and part.isdigit() for part in parts):
+    if not all(part.isascii() and part.isdigit() for part in parts):
         return None
-    return tuple(map(int, parts)) >= tuple(wanted)
+    numbers = tuple(map(int, parts))
+    if len(parts) < len(wanted) and numbers == tuple(wanted[: len(parts)]):
+        return None
+    return numbers >= tuple(wanted)
 
 
 def requests_of(options: Mapping[str, Any]) -> list[Request] | Message:

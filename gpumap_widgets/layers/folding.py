@@ -26,8 +26,11 @@ class Folded(NamedTuple):
     """How sure it is that nothing starts; unknown where this version cannot follow the layers."""
 
 
-def fold(topology: Topology, layers: Iterable[Layer], view: View | None = None) -> Folded:
-    """Apply layers in their order; those that are switched off are passed over."""
+def fold(topology: Topology, layers: Iterable[Layer], view: View | None = None, *, believed: bool = False) -> Folded:
+    """Apply layers in their order; those that are switched off are passed over.
+
+    ``believed``: do what people take a layer to do, where that is known to differ from what it does.
+    """
     views: tuple[View, ...] = (view or View(),)
     trails: tuple[tuple[Step, ...], ...] = ((),)
     for layer in layers:
@@ -39,7 +42,8 @@ def fold(topology: Topology, layers: Iterable[Layer], view: View | None = None) 
         odd = row.problem(layer.options)
         if odd is not None:
             return _lost(trails, say("error.odd-options", kind=layer.kind, why=odd))
-        outcomes = [row.apply(one, layer.options, topology) for one in views]
+        apply = row.believed if believed and row.believed else row.apply
+        outcomes = [apply(one, layer.options, topology) for one in views]
         for one, outcome, trail in zip(views, outcomes, trails, strict=True):
             if outcome.error is not None:
                 sure = least((one.certainty, outcome.certainty))

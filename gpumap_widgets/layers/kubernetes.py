@@ -213,5 +213,5 @@ def problem(options: Mapping[str, Any]) -> str | None:
 
 
 ROWS: Mapping[str, LayerRow] = {
-    "kubernetes": LayerRow(apply_kubernetes, f"{PLUGIN}; {KUBELET}", problem, "container"),
+    "kubernetes": LayerRow(apply_kubernetes, f"{PLUGIN}; {KUBELET}", problem, "container", fresh=True),
 }

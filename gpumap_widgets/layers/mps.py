@@ -83,6 +83,13 @@ def problem(options: Mapping[str, Any]) -> str | None:
 
 ROWS: Mapping[str, LayerRow] = {
     "mps": LayerRow(
-        apply_mps, MPS, problem, "scheduler", ("nvidia-cuda-mps-control",), _recognise, believed_mps, lasting=True
+        apply_mps,
+        MPS,
+        problem,
+        "scheduler",
+        programs=("nvidia-cuda-mps-control",),
+        recognise=_recognise,
+        believed=believed_mps,
+        lasting=True,
     ),
 }

@@ -7,9 +7,13 @@ from html import escape
 from itertools import groupby
 
 from ..beliefs import Belief
-from ..explanation import clip, stop_reason
+from ..error_messages import MessageReading
+from ..expectation import Expectation
+from ..explanation import clip, gpu_name, stop_reason
 from ..mapping import Comparison, Finding, Prediction, Process, Step
 from ..readings import ToolReading
+from ..remedies import Remedy
+from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, ENVIRONMENT, Layer
 from ..texts import say
 from ..topology import Topology
 from .palette import STYLE, colour
@@ -212,6 +216,86 @@ def findings_html(findings: Sequence[Finding]) -> str:
             tag("li", f"{head} {escape(f.message)} {source}{fix}", f"gpumap-finding gpumap-{escape(f.severity)}")
         )
     return tag("ul", "".join(items), "gpumap-findings")
+
+
+def layer_title(layer: Layer) -> str:
+    """What a layer is called in a stack."""
+    return str(layer.options.get("via") or layer.kind) if layer.kind == ENVIRONMENT else layer.kind
+
+
+def layer_html(layer: Layer) -> str:
+    """The options of a layer in one line."""
+    if layer.kind == ENVIRONMENT:
+        words = [f"{name}={value}" for name, value in layer.options.get("set", {}).items()]
+        words += [f"{name}={value}" for name, value in layer.options.get("expand", {}).items()]
+        words += [say("layer.unset", name=name) for name in layer.options.get("unset", ())]
+    elif layer.kind == "jobs":
+        words = [say("layer.jobs", n=len(layer.options.get("jobs", ())))]
+    else:
+        words = [f"{name}={_option(value)}" for name, value in layer.options.items() if value not in (None, False, ())]
+    text = clip("  ".join(words) or say("layer.plain"), 160)
+    return tag("code", escape(text), "" if layer.enabled else "gpumap-faded")
+
+
+def _option(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_option, value))
+    return "yes" if value is True else str(value)
+
+
+def further_in_html(process: Process, env: Mapping[str, str]) -> str:
+    """What a layer further in makes of the two variables, where that is not what the controls show; "" elsewhere."""
+    names = [name for name in (CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES) if process.env.get(name) != env.get(name)]
+    if not names:
+        return ""
+    values = [(name, process.env.get(name)) for name in names]
+    shown = [say("layer.unset", name=name) if value is None else f"{name}={clip(value)}" for name, value in values]
+    return tag("div", escape(say("layer.further-in", values=", ".join(shown))), "gpumap-note gpumap-further-in")
+
+
+def expected_html(thought: Expectation, worker: int) -> str:
+    """What one may have expected, in a sentence, with the source of the correction."""
+    shown = thought.prediction.processes
+    if worker >= len(shown):
+        return ""
+    process = shown[worker]
+    parts = [f"cuda:{d.ordinal} = {gpu_name(d.gpu)}" for d in (process.devices[i] for i in process.uses[:4])]
+    said = say(f"expected.{thought.belief}", parts=", ".join(parts) or say("sentence.none"))
+    return tag(
+        "div", escape(said) + tag("span", escape(thought.source), "gpumap-source"), "gpumap-note gpumap-expected"
+    )
+
+
+def note_html(text: str) -> str:
+    """A line of small print."""
+    return tag("div", escape(text), "gpumap-note")
+
+
+def remedies_html(found: Sequence[Remedy]) -> str:
+    """What to type, by UUID and by number, each with what its user must know."""
+    parts = []
+    for one in found:
+        head = escape(say(f"form.{one.form}"))
+        if one.text is None:
+            parts.append(tag("div", f"{head}: {escape(str(one.why))}", "gpumap-note"))
+            continue
+        body = tag("pre", tag("code", escape(one.text)), "gpumap-text", tabindex="0")
+        notes = "".join(tag("li", escape(str(caveat))) for caveat in one.caveats)
+        parts.append(f"{tag('h4', head + ' ' + certainty_badge(one.certainty))}{body}{tag('ul', notes, 'gpumap-note')}")
+    return tag("div", "".join(parts), "gpumap-remedies-list")
+
+
+def messages_html(found: Sequence[MessageReading], topology: Topology) -> str:
+    """What error messages mean, each with the GPUs that it speaks of."""
+    items = []
+    for one in found:
+        swatches = "".join(_swatch(position) + escape(topology.gpus[position].short_name) for position in one.positions)
+        who = tag("div", swatches + " " + certainty_badge(one.certainty)) if one.positions else ""
+        said = tag("div", escape(one.said.text()) + tag("span", escape(one.source), "gpumap-source"))
+        fix = tag("div", escape(one.fix.text()), "gpumap-remedy")
+        quote = tag("code", escape(clip(one.quote, 160)))
+        items.append(tag("li", f"{quote}{who}{said}{fix}", "gpumap-finding"))
+    return tag("ul", "".join(items), "gpumap-findings") if items else ""
 
 
 def _agreement(*, agrees: bool | None) -> str:

@@ -27,7 +27,7 @@ class Control(NamedTuple):
 
 
 def _set(state: State, name: str, value: str | None) -> State:
-    return state.edited(state.scenario.with_env(**{name: value}))
+    return state.with_variable(name, value)
 
 
 def order_control() -> Control:
@@ -35,7 +35,7 @@ def order_control() -> Control:
     documented = [(say("ui.order-unset"), None), *((value, value) for value in DOCUMENTED_VALUES)]
 
     def write(state: State) -> Mapping[str, Any]:
-        value = state.scenario.device_order
+        value = state.env.get(CUDA_DEVICE_ORDER)
         odd = value is not None and value not in DOCUMENTED_VALUES
         return {"options": [*documented, (f"“{value}”", value)] if odd else documented, "value": value}
 
@@ -52,12 +52,12 @@ def state_control() -> Control:
     def read(state: State, value: str) -> State:
         if value != LIST:
             return _set(state, CUDA_VISIBLE_DEVICES, None if value == UNSET else "")
-        places = state.prediction.processes[0].order.places if state.prediction.processes else ()
+        places = state.shown.processes[0].order.places if state.prediction.processes else ()
         everything = ",".join(str(i) for i in range(len(places)))
         return _set(state, CUDA_VISIBLE_DEVICES, last["list"] or everything)
 
     def write(state: State) -> Mapping[str, Any]:
-        value = state.scenario.visible_devices
+        value = state.env.get(CUDA_VISIBLE_DEVICES)
         if value:
             last["list"] = value  # a list that was put away comes back when the list is chosen again
         return {"value": UNSET if value is None else LIST if value else EMPTY}
@@ -84,14 +84,14 @@ def tags_control() -> Control:
     """The entries of the list as tags that can be dragged; what they join to is the value, to the letter."""
 
     def read(state: State, value: list[str]) -> State:
-        now = state.scenario.visible_devices
+        now = state.env.get(CUDA_VISIBLE_DEVICES)
         if (not value and now is None) or _too_many(now):
             return state
         sign = _empty_sign(now)
         return _set(state, CUDA_VISIBLE_DEVICES, ",".join("" if tag == sign else tag for tag in value))
 
     def write(state: State) -> Mapping[str, Any]:
-        value = state.scenario.visible_devices
+        value = state.env.get(CUDA_VISIBLE_DEVICES)
         if _too_many(value):
             return {"placeholder": say("ui.tags-many"), "value": []}
         sign = _empty_sign(value)
@@ -108,12 +108,12 @@ def raw_control() -> Control:
     """The value of CUDA_VISIBLE_DEVICES as raw text: exactly what the process gets."""
 
     def read(state: State, value: str) -> State:
-        if value == "" and state.scenario.visible_devices is None:
+        if value == "" and state.env.get(CUDA_VISIBLE_DEVICES) is None:
             return state
         return _set(state, CUDA_VISIBLE_DEVICES, value)
 
     def write(state: State) -> Mapping[str, Any]:
-        value = state.scenario.visible_devices
+        value = state.env.get(CUDA_VISIBLE_DEVICES)
         hint = say("ui.raw-hint") if value is None else say("ui.raw-hint-empty")
         return {"placeholder": hint, "value": value or ""}
 

@@ -23,16 +23,20 @@ from ..topology import Topology
 from ..views import html
 from ..views.graph import graph
 from ..views.palette import STYLE
+from .command import CommandPanel
 from .controls import CONTROLS, Control
 from .fit import Fit
+from .fix import FixPanel
 from .graph import figure_widget, on_gpu_click, redraw
 from .live import LivePanel
 from .machine import GIVEN, THIS, MachinePicker
 from .store import State, Store
 
-_TABS = ("table", "steps", "findings", "tools", "live")
+_TABS = ("table", "steps", "findings", "fix", "tools", "live")
+_VIEWS = ("table", "steps", "findings", "tools")
+"""Tabs that are one view."""
 _LAZY: Mapping[str, Callable[[Prediction], str]] = {
-    "steps": lambda prediction: html.steps_html(prediction.steps),
+    "steps": lambda shown: html.steps_html(shown.steps),
     "tools": lambda prediction: html.tools_html(tool_readings(prediction), believed_orders(prediction)),
 }
 """Tabs that are written only while they are open: an edit pays for what is seen."""
@@ -59,11 +63,16 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._controls: dict[str, Control] = {name: make() for name, make in CONTROLS.items()}
         self._machine = MachinePicker(lambda: self._store.state, self._change)
         self._controls["machine"] = Control(self._machine.choice, self._machine.chosen, self._machine.traits)
+        self._command = CommandPanel(lambda: self._store.state, self._change)
+        self._fix = FixPanel(lambda: self._store.state, self._change)
+        self._expect = w.Checkbox(value=True, description=say("ui.expect"), indent=False, layout={"width": "auto"})
+        self._expect.add_class("gpumap-expect")
         self._live = LivePanel(lambda: self._store.state, self._change)
-        self._html = {name: w.HTML() for name in ("notice", "tokens", "sentence", *_TABS[:-1])}
+        self._html = {name: w.HTML() for name in ("notice", "tokens", "sentence", "expected", *_VIEWS)}
         self._figure = figure_widget(graph(state.prediction))
         self._fit = Fit()
-        self._tabs = w.Tab(children=[*(self._html[name] for name in _TABS[:-1]), self._live.box])
+        panels = {"fix": self._fix.box, "live": self._live.box}
+        self._tabs = w.Tab(children=[panels.get(name) or self._html[name] for name in _TABS])
         self._lay_out()
         self._bind()
         self._show(state)
@@ -82,11 +91,13 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 layout=wrap,
             ),
             self._machine.box,
+            self._command.box,
             self._html["notice"],
             w.HBox([field["order"], field["state"]], layout={**wrap, "grid_gap": "4px 40px"}),
             w.HBox([field["tags"], field["raw"]], layout=wrap),
             self._html["tokens"],
             self._html["sentence"],
+            w.HBox([self._command.worker, self._expect, self._html["expected"]], layout=wrap),
             graph_box,
             self._tabs,
         ]
@@ -103,6 +114,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
             control.widget.observe(partial(self._edited, control), "value")
         on_gpu_click(self._figure, self._clicked)
         self._tabs.observe(self._tab_changed, "selected_index")
+        self._expect.observe(lambda _: self._show(self._store.state), "value")
         self._store.observe(lambda change: self._show(change.new), "state")
         self.observe(self._set_from_outside, "scenario")
 
@@ -114,11 +126,11 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _clicked(self, position: int) -> None:
         with self._store.lock:
             state = self._store.state
-            value = toggle(state.prediction, position)
+            value = toggle(state.prediction, position, state.shown_worker)
             if value is None:
                 self._change(state.saying(say("ui.click-refused")))
             else:
-                self._change(state.edited(state.scenario.with_env(**{CUDA_VISIBLE_DEVICES: value})))
+                self._change(state.with_variable(CUDA_VISIBLE_DEVICES, value))
 
     def _set_from_outside(self, change: Any) -> None:
         with self._store.lock:
@@ -154,16 +166,21 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
             for name, value in control.write(state).items():
                 if getattr(control.widget, name) != value:
                     setattr(control.widget, name, value)
-        process = prediction.processes[0] if prediction.processes else None
+        shown = state.shown
+        process = shown.processes[0] if shown.processes else None
         self._html["notice"].value = (
             html.tag("div", escape(state.notice), "gpumap-note", role="status") if state.notice else ""
         )
-        self._html["tokens"].value = html.tokens_html(process) if process else ""
-        self._html["sentence"].value = html.sentence_html(prediction)
-        self._html["table"].value = html.table_html(prediction, state.comparison)
+        further_in = html.further_in_html(process, state.env) if process else ""
+        self._html["tokens"].value = further_in + (html.tokens_html(process) if process else "")
+        self._html["sentence"].value = html.sentence_html(shown)
+        self._html["table"].value = html.table_html(shown, state.comparison)
         self._open_tab()
         self._html["findings"].value = html.findings_html(prediction.findings)
-        drawing = graph(prediction, state.comparison)
+        thought = state.thought if self._expect.value else None
+        drawing = graph(prediction, state.comparison, state.shown_worker, thought.prediction if thought else None)
+        self._html["expected"].value = html.expected_html(thought, state.shown_worker) if thought else ""
+        self._command.show(state)
         redraw(self._figure, drawing)
         self._fit.alt = drawing.alt
         self._live.show(state)
@@ -177,7 +194,8 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Write the tab that is open; a lazy one that is not open holds nothing, rather than something outdated."""
         opened = _TABS[self._tabs.selected_index or 0]
         for name, make in _LAZY.items():
-            self._html[name].value = make(self._store.state.prediction) if name == opened else ""
+            self._html[name].value = make(self._store.state.shown) if name == opened else ""
+        self._fix.show(self._store.state, opened=opened == "fix")
 
     def _tab_changed(self, _: Any) -> None:
         with self._store.lock:

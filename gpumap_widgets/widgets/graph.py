@@ -12,7 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go  # noqa: TID251 - the one place
 
-from ..views.graph import MOST_ROWS, Chip, GraphSpec, Line, Stub
+from ..views.drawing import MOST_ROWS, Chip, Expected, GraphSpec, Line, Stub
 from ..views.palette import colour
 
 _CHIP, _HALF, _BAR, _ROUND = 0.735, 0.405, 0.016, 0.016
@@ -48,6 +48,13 @@ def _curve(line: Line) -> str:
 def _stub(stub: Stub) -> str:
     x0 = stub.column + _CHIP
     return f"M {x0:g},{-stub.row} L {x0 + 0.06:g},{-stub.row}"
+
+
+def _thought(one: Expected) -> str:
+    """A line over several columns, in a bow above what lies between."""
+    x0, x1, y0, y1 = _CHIP, float(one.column), -one.row + 0.25, -one.to_row + 0.25
+    third = (x1 - x0) / 3
+    return f"M {x0:g},{y0:g} C {x0 + third:g},{y0 + 0.35:g} {x1 - third:g},{y1 + 0.35:g} {x1:g},{y1:g}"
 
 
 def _shape(paths: Iterable[str], line: dict[str, Any], opacity: float, fill: str | None = None) -> dict[str, Any]:
@@ -87,6 +94,8 @@ def _shapes(spec: GraphSpec) -> list[dict[str, Any]]:
     rest = [c for c in loose if c.faded and c.sub]
     if rest:
         shapes.append(_shape(map(_frame, rest), {"color": _GREY, "width": 1, "dash": "dot"}, 0.7))
+    if spec.expected:
+        shapes.append(_shape(map(_thought, spec.expected), {"color": _GREY, "width": 1.5, "dash": "dot"}, 0.55))
     if spec.stubs:
         shapes.append(_shape(map(_stub, spec.stubs), {"color": _GREY, "width": 1.5}, 0.8))
     return shapes
@@ -136,6 +145,7 @@ def _layout(spec: GraphSpec) -> dict[str, Any]:
         "shapes": _shapes(spec),
         "height": _height(spec),
         "yaxis": {"range": [-max(1, spec.rows) + 0.45, 1.6]},
+        "xaxis": {"range": [-0.01, spec.columns.width - 0.24]},
     }
 
 
@@ -171,9 +181,8 @@ def figure_widget(spec: GraphSpec) -> Any:
         "hovermode": "closest",
         "hoverdistance": 70,
         "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif", "color": _INK},
-        "xaxis": {**fixed, "range": [-0.01, 3.76]},
     }
-    layout = {"yaxis": fixed, "height": _height(spec)}
+    layout = {"xaxis": fixed, "yaxis": fixed, "height": _height(spec)}
     figure = go.FigureWidget({"data": traces, "layout": base | layout})
     redraw(figure, spec)
     figure._config = {**figure._config, "displayModeBar": False, "responsive": True}  # noqa: SLF001 - no public way
@@ -190,6 +199,7 @@ def redraw(figure: Any, spec: GraphSpec) -> None:
         figure.layout.shapes = layout["shapes"]  # as a whole: a merge would keep what is gone
         figure.layout.height = layout["height"]
         figure.layout.yaxis.range = layout["yaxis"]["range"]
+        figure.layout.xaxis.range = layout["xaxis"]["range"]
 
 
 def on_gpu_click(figure: Any, callback: Callable[[int], None]) -> None:
