@@ -36,6 +36,7 @@ ALL = [1, 0, 2, 3]
 BIG = MIXED.gpus[1].uuid or ""
 ENV_FILE = {"files": {"gpu.env": "CUDA_VISIBLE_DEVICES=1\nCUDA_DEVICE_ORDER\n# no\nOTHER=x\n"}}
 EIGHT = equal(8)
+WSL = replace(MIXED, platform="wsl")
 
 
 def wide(*numbers: int) -> list[int]:
@@ -134,6 +135,14 @@ CASES = (
     Case("docker", "docker container run --gpus device=3 img", [Worker([3])], "docker --help: an alias"),
     Case("docker", "docker -H ssh://big --log-level=debug run --gpus device=3 img", [Worker([3])], "docker --help: global options"),
     Case("docker", "docker pull img && docker run --gpus device=3 img", [Worker([3])], "docker pull starts nothing"),
+    Case("docker", "docker run --gpus all $EXTRA img torchrun --nproc-per-node=2 t.py", [Worker(ALL, [1]), Worker(ALL, [0])], "an unset variable without quotes is no word"),
+    Case("docker", "sudo docker run --gpus all -e CUDA_VISIBLE_DEVICES img", [Worker(ALL, None, {CUDA: None})], "sudoers, env_reset: sudo does not pass it on", {CUDA: "2"}),
+    Case("docker", "sudo -E docker run --gpus all -e CUDA_VISIBLE_DEVICES img", [Worker([2])], "sudo -E", {CUDA: "2"}),
+    Case("docker", "sudo --preserve-env=CUDA_VISIBLE_DEVICES docker run --gpus all -e CUDA_VISIBLE_DEVICES -e CUDA_DEVICE_ORDER img", [Worker([2], None, {"CUDA_DEVICE_ORDER": None})], "sudo --preserve-env=list", {CUDA: "2", **PCI}),
+    Case("docker", "docker run --gpus device=3 vllm/vllm-openai:latest --model m", [Worker([3])], "an image that is run by its arguments"),
+    # Windows and WSL: the driver does not filter
+    Case("docker", "docker run --gpus device=1 img", [Worker([1, 0, 2, 3], None, {}, [0, 1, 2, 3])], "nvidia-container-toolkit issue 21, NVIDIA staff", machine=WSL, certainty="unknown"),
+    Case("docker", "docker run img", [Worker([])], "nothing asks", machine=WSL, assume={"image_env": {}}),
     # layers around it
     Case("docker", (docker('"device=1,3"'), docker("device=1")), [Worker([3], None, {}, [3])], "NVML counts within what is left", certainty="likely"),
     Case("docker", (docker('"device=1,3"'), docker("device=1", daemon="host")), [Worker([1], None, {}, [1])], "a mounted docker.sock: the daemon of the host"),
@@ -161,6 +170,9 @@ CASES = (
     Case("podman", "podman run --device nvidia.com/gpu=all -e CUDA_VISIBLE_DEVICES img", [Worker([0])], "set only if it is set on the host: the image's own stays", assume={"image_env": {CUDA: "1"}}),
     Case("podman", "podman run --device nvidia.com/gpu=all --unsetenv CUDA_VISIBLE_DEVICES img", [Worker(ALL)], "podman-run --unsetenv", assume={"image_env": {CUDA: "1"}}),
     Case("podman", (docker('"device=1,3"'), podman("1")), [Worker([3])], "counted within what is left", certainty="likely"),
+    Case("podman", "podman run --gpus 1 img", [Worker([])], "before 5 the option does nothing: nvidia-container-runtime issue 190", assume={"podman": "4.9.3"}, certainty="likely"),
+    Case("podman", "podman run --device nvidia.com/gpu=0 img", [], "CDI from 4.1 on: nvidia-container-toolkit issue 63", assume={"podman": "3.0.1"}, error="Podman 4.1"),
+    Case("podman", "podman run --gpus 1 img", [Worker([1])], PODMAN, assume={"podman": "5.3"}),
     # nerdctl
     Case("nerdctl", "nerdctl run --gpus '\"device=0,2\"' img", [Worker([0, 2])], NERDCTL),
     Case("nerdctl", "nerdctl run --gpus 2 img", [Worker([1, 0])], NERDCTL),

@@ -110,6 +110,52 @@ def test_manifests(case: Case) -> None:
     check(case)
 
 
+GIVEN = {
+    "compose.yaml": service("gpus: all\nenvironment: ['CUDA_VISIBLE_DEVICES=${G}']") + "  other: {image: x}\n",
+    "gpu.yml": "services:\n  app:\n    environment: {CUDA_DEVICE_ORDER: PCI_BUS_ID}\n",
+    "pod.yaml": "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("G=1 docker compose up -d app", [[0]]),
+        ("G=1 docker compose up --scale app=1", [[0], []]),
+        ("export G=1; docker compose -f compose.yaml -f gpu.yml up app --no-deps", [[1]]),
+        ("docker compose run --rm -e CUDA_VISIBLE_DEVICES=2 app torchrun --nproc-per-node=1 t.py", [[2]]),
+        ("G=3 docker-compose exec app python t.py", [[3]]),
+        ("docker compose exec -e CUDA_VISIBLE_DEVICES=2 app torchrun --nproc-per-node=2 t.py", [[2], [2]]),
+        ("kubectl apply -n x -f k8s/pod.yaml", [[2]]),
+        ("kubectl create --filename=pod.yaml", [[2]]),
+        ("docker pull img; kubectl get pods; sudo docker compose -f compose.yaml up other", [[]]),
+        ("kubectl exec -it p -- torchrun --nproc-per-node=1 t.py", [[1, 0, 2, 3]]),
+    ],
+)
+def test_commands_that_start_what_a_file_describes(command: str, shown: list[list[int]]) -> None:
+    prediction = resolve(Scenario.from_command(MIXED, command, {}, {"files": GIVEN, "allocated": [2]}))
+    assert prediction.error is None
+    assert [list(process.nvml_indices) for process in prediction.processes] == shown
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("docker compose up", "stands in the file compose.yaml"),
+        ("docker compose -f a.yml -f b.yml up", "the file a.yml"),
+        ("kubectl apply -f pods/x.yaml", "pods/x.yaml"),
+        ("docker compose ps", "no program that could use a GPU"),
+        ("docker build .", "no program that could use a GPU"),
+        ("kubectl get pods", "no program that could use a GPU"),
+        ("apptainer build a.sif docker://b", "no program that could use a GPU"),
+    ],
+)
+def test_what_is_missing_is_said(command: str, why: str) -> None:
+    prediction = resolve(Scenario.from_command(MIXED, command))
+    assert why in (prediction.error or "")
+    assert prediction.certainty == "unknown"
+
+
 def test_services_are_named() -> None:
     labels = [process.label for process in resolve(Scenario.from_command(MIXED, TWO)).processes]
     assert labels == ["web", "worker, rank 0"]
@@ -183,6 +229,20 @@ def test_hostile_yaml_is_unreadable_with_a_reason(name: str) -> None:
     prediction = resolve(Scenario.from_command(MIXED, text))
     assert prediction.error
     assert prediction.certainty == "unknown"
+
+
+DOUBLING = {
+    "shell": "A=xxxxxxxx\n" + "A=$A$A\n" * 60 + "python $A",
+    "Dockerfile": "FROM x\nENV A=xxxxxxxx\n" + "ENV A=$A$A\n" * 60,
+    "Kubernetes": "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - env:\n    - {name: A0, value: xxxxxxxx}\n"
+    + "".join(f"    - {{name: A{i + 1}, value: $(A{i})$(A{i})}}\n" for i in range(60)),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLING)
+def test_variables_that_double_one_another_are_given_up(name: str) -> None:
+    (layer,) = read_command(DOUBLING[name])
+    assert (layer.kind, layer.options["why"]) == ("unreadable", "long")
 
 
 def test_scalars_are_go_s() -> None:

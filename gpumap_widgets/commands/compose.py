@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..layers.containers_images import env_file, facts, image_env, matters
 from ..layers.words import Word
 from ..scenario import Layer
 from .dockerfile import image_of
-from .documents import at, body, documents, listing, mapping, text_of
+from .documents import at, body, documents, listing, mapping, substitute, text_of
 from .recognise import Job, program, side_by_side
 from .shell import Unreadable
 
@@ -34,17 +34,67 @@ def read(text: str, env: Mapping[str, str], assume: Mapping[str, Any]) -> tuple[
     """The layers of a Compose file; ``${NAME}`` in it is filled in from the shell and from ``.env``. Raises
     `shell.Unreadable`.
     """
-    found = documents(body(text))
+    return side_by_side(services([body(text)], env, assume))
+
+
+def services(
+    texts: Iterable[str],
+    env: Mapping[str, str],
+    assume: Mapping[str, Any],
+    wanted: Iterable[str] = (),
+    command: tuple[str, ...] = (),
+) -> list[Job]:
+    """The services of some files, later ones over earlier ones; only those ``wanted`` where any are named.
+
+    ``command``: what runs instead of the service's own (``docker compose run``). Raises `shell.Unreadable`.
+    """
+    project: dict[str, Any] = {}
+    for text in texts:
+        found = documents(text)
+        project = _merged(project, mapping(found[0]) if found else {})
     files = mapping(assume.get("files"))
     dotenv = _env_text(files[".env"]) if isinstance(files.get(".env"), str) else {}
     shell = {**{name: value or "" for name, value in dotenv.items()}, **env}
-    services = mapping(at(found[0], "services")) if found else {}
+    names = set(wanted)
     jobs: list[Job] = []
-    for name, service in services.items():
-        jobs.append((name, _service(mapping(_filled(service, shell)), shell, assume)))
+    for name, service in mapping(project.get("services")).items():
+        one = mapping(_filled(service, shell))
+        if names and name not in names:
+            continue
+        if not names and listing(one.get("profiles")):
+            continue  # started only where its profile is
+        if command:
+            one["command"] = list(command)
+        jobs.append((name, _service(one, shell, assume)))
     if not jobs:
         raise Unreadable("yaml-no-container", 0)
-    return side_by_side(jobs)
+    return jobs
+
+
+_REPLACED = frozenset({"command", "entrypoint"})
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """One file over another: mappings are merged, lists are added, a command is replaced (compose-spec, 13-merge.md)."""
+    out = dict(under)
+    for key, value in over.items():
+        held = out.get(key)
+        if key == "environment":
+            held, value = _as_mapping(held), _as_mapping(value)  # noqa: PLW2901 - two forms of the same
+        if isinstance(held, dict) and isinstance(value, dict):
+            out[key] = _merged(held, value)
+        elif isinstance(held, list) and isinstance(value, list) and key not in _REPLACED:
+            out[key] = [*held, *value]
+        else:
+            out[key] = value
+    return out
+
+
+def _as_mapping(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    pairs = [(text_of(one) or "").partition("=") for one in value]
+    return {name: given if equals else None for name, equals, given in pairs}
 
 
 def _service(service: Mapping[str, Any], shell: Mapping[str, str], assume: Mapping[str, Any]) -> tuple[Layer, ...]:
@@ -152,7 +202,7 @@ def _env_text(text: str) -> dict[str, str | None]:
 def _filled(value: Any, shell: Mapping[str, str]) -> Any:
     """``${NAME}``, ``${NAME:-default}`` and ``$$`` in every text; an unset one becomes nothing."""
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: _one(found, shell), value)
+        return substitute(_VARIABLE, lambda found: _one(found, shell), value)
     if isinstance(value, dict):
         return {key: _filled(inner, shell) for key, inner in value.items()}
     return [_filled(inner, shell) for inner in value] if isinstance(value, list) else value

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..layers.containers_images import facts, matters
 from ..layers.words import Word
 from ..scenario import Layer
+from .documents import substitute
 from .recognise import program
 
 _LOOKS = re.compile(
@@ -59,7 +60,9 @@ def read(text: str, _: Mapping[str, str], assume: Mapping[str, Any]) -> tuple[La
 
 
 def image_of(text: str) -> Image:
-    """What the last stage of a Dockerfile sets: its ENV, ENTRYPOINT and CMD. Never raises."""
+    """What the last stage of a Dockerfile sets: its ENV, ENTRYPOINT and CMD. Raises `shell.Unreadable` for
+    variables that grow beyond measure, and for nothing else.
+    """
     env: dict[str, str] = {}
     arguments: dict[str, str] = {}
     stages: dict[str, Image] = {}
@@ -138,7 +141,7 @@ def _filled(text: str, known: Mapping[str, str]) -> str:
             return found["word"] if value else ""
         return value or (found["word"] if found["how"] == ":-" else "")
 
-    return _VARIABLE.sub(one, text)
+    return substitute(_VARIABLE, one, text)
 
 
 def _exec(rest: str) -> tuple[str, ...]:

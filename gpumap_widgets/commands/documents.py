@@ -7,7 +7,7 @@ is text, only ``true`` and ``false`` are truth values.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, ClassVar
 
@@ -118,6 +118,23 @@ def _loader() -> Any:
     Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node)))
     Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(loader.construct_scalar(node)))
     return Loader
+
+
+LONGEST_VALUE = 131_072
+"""Characters of a variable; Linux starts no program with a longer one (execve, MAX_ARG_STRLEN)."""
+
+
+def substitute(pattern: re.Pattern[str], one: Callable[[re.Match[str]], str], text: str) -> str:
+    """``pattern.sub``, but bounded: raises `shell.Unreadable` for a result that is longer than any variable."""
+    pieces: list[str] = []
+    at = total = 0
+    for found in pattern.finditer(text):
+        filled = one(found)
+        pieces += (text[at : found.start()], filled)
+        at, total = found.end(), total + len(filled)
+        if total > LONGEST_VALUE:
+            raise Unreadable("long", 0)
+    return "".join((*pieces, text[at:]))
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from ..layers.containers_images import facts, image_env, matters
 from ..layers.words import Word
 from ..scenario import Layer
-from .documents import at, body, documents, listing, mapping, text_of
+from .documents import at, body, documents, listing, mapping, substitute, text_of
 from .recognise import Job, program, side_by_side
 from .shell import Unreadable
 
@@ -171,7 +171,7 @@ def _filled(text: str, env: Mapping[str, str]) -> str:
     """``$(NAME)`` of the container's own variables; what is not known stays as it is (kubernetes.io, Define
     Dependent Environment Variables).
     """
-    return _REFERENCE.sub(lambda found: "$" if found[1] is None else env.get(found[1], found[0]), text)
+    return substitute(_REFERENCE, lambda found: "$" if found[1] is None else env.get(found[1], found[0]), text)
 
 
 def _words(container: Mapping[str, Any]) -> Iterable[str]:

@@ -31,6 +31,8 @@ def layers_of(tokens: Iterable[Token], shell: Shell, assume: Mapping[str, Any], 
         job = _statement(statement, shell, changes, assume, depth)
         if job is not None:
             jobs.append((*changes.layers(), *job))
+    if not jobs and changes.idle:
+        return (Layer("unreadable", {"why": "idle"}),)
     return side_by_side([("", job) for job in jobs]) if jobs else changes.layers()
 
 
@@ -56,6 +58,8 @@ class Changes:
     def __init__(self) -> None:
         self.set: dict[str, Word] = {}
         self.unset: dict[str, None] = {}
+        self.idle = False
+        """Whether a command was met that starts nothing that could use a GPU."""
         self.standing: tuple[Layer, ...] = ()
         """Daemons that were started, each behind what was exported until then."""
 
@@ -70,7 +74,7 @@ class Changes:
 
 
 def _environment(
-    words: Mapping[str, Word], unset: tuple[str, ...], via: str, *, clear: bool = False
+    words: Mapping[str, Word], unset: tuple[str, ...], via: str, *, clear: bool = False, keep: tuple[str, ...] = ()
 ) -> tuple[Layer, ...]:
     """An environment layer of the variables that can matter; () where there are none."""
     kept = {name: word for name, word in words.items() if is_relevant(name) or looks_meant(name)}
@@ -79,7 +83,7 @@ def _environment(
     unknown = tuple(name for name, word in kept.items() if word.unknown)
     if not (kept or clear or any(is_relevant(name) for name in unset)):
         return ()
-    return (environment(given, expand=expand, unknown=unknown, unset=unset, via=via, clear=clear),)
+    return (environment(given, expand=expand, unknown=unknown, unset=unset, via=via, clear=clear, keep=keep),)
 
 
 def looks_meant(name: str) -> bool:
@@ -108,7 +112,8 @@ def _statement(
         return None
     if plain[0].text in UTILITIES or statement.piped:
         return None
-    started = program(plain, assume, depth)
+    started = program(plain, assume, depth, {**shell.exported, **{name: word.text for name, word in prefix.items()}})
+    changes.idle |= started is None
     if started and LAYERS[started[-1].kind].lasting:
         changes.start(_with_prefix(started[-1], prefix))
         return None
@@ -121,19 +126,30 @@ def _with_prefix(daemon: Layer, prefix: Mapping[str, Word]) -> Layer:
     return Layer(daemon.kind, {**daemon.options, "set": given}) if given else daemon
 
 
-def program(words: tuple[Word, ...], assume: Mapping[str, Any], depth: int = 0) -> tuple[Layer, ...] | None:
-    """The layers of a command that is given as words; None where it starts nothing that could use a GPU."""
+def program(
+    words: tuple[Word, ...], assume: Mapping[str, Any], depth: int = 0, env: Mapping[str, str] | None = None
+) -> tuple[Layer, ...] | None:
+    """The layers of a command that is given as words; None where it starts nothing that could use a GPU.
+
+    ``env``: the variables that it has, for files that it reads with variables in them.
+    """
     layers: list[Layer] = []
     while words and depth < _DEEPEST:
         depth += 1
         name = words[0].text.rpartition("/")[2]
         if name in WRAPPERS:
             inner = WRAPPERS[name](words)
-            layers += _environment(inner.set, inner.unset, name, clear=inner.clear)
+            layers += _environment(inner.set, inner.unset, name, clear=inner.clear, keep=inner.keep)
             if inner.script is not None:
                 return (*layers, *_script(inner.script, assume, depth))
             words = inner.rest
             continue
+        if name in BY_FILE:
+            from .manifests import started  # those read commands in turn
+
+            described = started(words, env or {}, assume)
+            if described is not None:
+                return (*layers, *described) if described else None
         found = _find(words)
         if found is None:
             break
@@ -213,6 +229,8 @@ BUILTINS: Mapping[str, Callable[[tuple[Any, ...], Shell, Changes], None]] = {
     "unset": _unset,
     **dict.fromkeys(["cd", "set", "shopt", "ulimit", "umask", "wait", "trap", "true", ":", "alias", "exit"], _nothing),
 }
+BY_FILE = frozenset({"docker", "docker-compose", "podman", "podman-compose", "nerdctl", "kubectl"})
+"""Programs that can start what a file describes."""
 UTILITIES = frozenset(
     {"echo", "printf", "mkdir", "sleep", "date", "hostname", "nvidia-smi", "module", "tee", "cat", "rm"}
 )

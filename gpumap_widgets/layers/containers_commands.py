@@ -9,7 +9,7 @@ from typing import Any
 from ..scenario import Layer
 from .base import LayerRow, Recognised
 from .containers import apply_docker, believed_docker
-from .containers_images import facts, given, image_env
+from .containers_images import entrypoint_of, facts, given, image_env
 from .containers_podman import NERDCTL, PODMAN, apply_exec, apply_nerdctl, apply_podman, believed_podman
 from .containers_requests import CLI, DAEMON
 from .options import Option, Options, Parsed
@@ -89,13 +89,27 @@ def _recognise(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised
         rest = rest[1:]
     command = rest[0].text if rest else ""
     if command in ("run", "create"):
-        layer, rest = _run(kind, (_PODMAN_RUN if kind == "podman" else _DOCKER_RUN).parse(rest[1:]), assume)
+        layer, rest = _run(kind, _parsed(_PODMAN_RUN if kind == "podman" else _DOCKER_RUN, rest[1:]), assume)
         if program == "nvidia-docker":
             layer = Layer("docker", {"runtime": "nvidia", **layer.options, "nv_gpu": True})
         return Recognised((layer,), rest)
     if command == "exec":
         return _exec(kind, _EXEC.parse(rest[1:]), assume)
     return Recognised((), idle=True)
+
+
+def _parsed(table: Options, words: tuple[Word, ...]) -> Parsed:
+    """A command line taken apart. An empty word in the place of the image is a variable that is not set, which a shell
+    would leave out: what stands behind it is read on.
+    """
+    found = table.parse(words)
+    while found.rest and found.rest[0] == Word(""):
+        skip = next((i for i, word in enumerate(found.rest) if word != Word("")), len(found.rest))
+        more = table.parse(found.rest[skip:])
+        keys = dict.fromkeys((*found.values, *more.values))
+        values = {key: (*found.values.get(key, ()), *more.values.get(key, ())) for key in keys}
+        found = Parsed(values, more.rest, (*found.unrecognised, *more.unrecognised))
+    return found
 
 
 def _run(kind: str, found: Parsed, assume: Mapping[str, Any]) -> tuple[Layer, tuple[Word, ...]]:
@@ -122,7 +136,7 @@ def _run(kind: str, found: Parsed, assume: Mapping[str, Any]) -> tuple[Layer, tu
         kept["image_env"] = known
     if found.unrecognised:
         kept["unrecognised"] = found.unrecognised
-    return Layer(kind, kept), inner_command(found.rest[1:], found.text("entrypoint"), assume)
+    return Layer(kind, kept), inner_command(found.rest[1:], found.text("entrypoint"), options["image"], assume)
 
 
 def switched_on(found: Parsed, key: str) -> bool:
@@ -130,11 +144,17 @@ def switched_on(found: Parsed, key: str) -> bool:
     return found.has(key) and (found.text(key) or "true").lower() not in ("false", "0", "f")
 
 
-def inner_command(words: tuple[Word, ...], entrypoint: str | None, assume: Mapping[str, Any]) -> tuple[Word, ...]:
+def inner_command(
+    words: tuple[Word, ...], entrypoint: str | None, image: str, assume: Mapping[str, Any]
+) -> tuple[Word, ...]:
     """What runs inside: entry point and command, of the command line or of the image, as far as it is known."""
-    own = listed(assume.get("image_entrypoint")) if entrypoint is None else ((Word(entrypoint),) if entrypoint else ())
-    if not words and entrypoint is None:
-        words = listed(assume.get("image_cmd"))
+    known, default = entrypoint_of(image)
+    told = assume.get("image_entrypoint"), assume.get("image_cmd")
+    if entrypoint is not None:
+        own: tuple[Word, ...] = (Word(entrypoint),) if entrypoint else ()
+    else:
+        own = listed(told[0]) if told[0] is not None else listed(known)
+        words = words or (listed(told[1]) if told[1] is not None else listed(default))
     if words and words[0].text.startswith("-") and not own:
         return ()  # arguments of an entry point that nobody told
     return (*own, *words)

@@ -16,6 +16,24 @@ _OF_NVIDIA = re.compile(r"(?:docker\.io/)?nvidia/|nvcr\.io/nvidia/", re.ASCII)
 """Images whose ENV sets NVIDIA_VISIBLE_DEVICES=all (NVIDIA Container Toolkit documentation, GPU enumeration)."""
 
 
+ENTRYPOINTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "vllm/vllm-openai": (("vllm", "serve"), ()),
+    "ollama/ollama": (("ollama",), ("serve",)),
+    "ghcr.io/ggml-org/llama.cpp:server": (("llama-server",), ()),
+}
+"""Image → ENTRYPOINT and CMD, for images that people run by their arguments alone (their Dockerfiles, as quoted in
+public ones built on them)."""
+
+
+def entrypoint_of(image: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What an image that is known starts; ((), ()) for any other."""
+    name = image.removeprefix("docker.io/")
+    return next(
+        (started for known, started in ENTRYPOINTS.items() if re.match(rf"{re.escape(known)}(?:[:@-]|\Z)", name)),
+        ((), ()),
+    )
+
+
 def matters(name: str) -> bool:
     """Whether a variable is worth keeping: it can touch GPUs, or nearly has the name of one that can."""
     plain = name.upper().replace("-", "_")

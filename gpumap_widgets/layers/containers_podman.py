@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..certainty import Certainty
-from ..mapping import Message
+from ..mapping import Message, Step
 from ..scenario import Layer
 from ..topology import Topology
 from . import variables
@@ -20,16 +20,23 @@ from .containers_requests import TOOLKIT, Asked, at_least, by_variable, refusal,
 PODMAN = "containers/podman libpod/util.go and docs/source/markdown/options, read at c6580b4"
 NERDCTL = "containerd/nerdctl pkg/cmd/container/run_gpus.go and docs/gpu.md, read at v2.3"
 _NERDCTL_CDI_SINCE = (2, 3)
+_GPUS_SINCE, _CDI_SINCE = (5, 0), (4, 1)
+_IGNORED = "NVIDIA/nvidia-container-runtime issue 190, NVIDIA staff; podman issue 19330"
 _KIND = "nvidia.com/gpu="
 
 
 def apply_podman(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
     """A container of Podman: ``--gpus X`` is the CDI device ``nvidia.com/gpu=X``, so a number is NVML's, no count."""
+    steps: list[Step] = []
+    if options.get("gpus") and at_least(options.get("podman"), _GPUS_SINCE) is False:
+        options, view = {**options, "gpus": ()}, view.doubted(Certainty.LIKELY)
+        steps.append(step("step.podman.ignored", _IGNORED, Certainty.LIKELY))
     asked = _cdi_names(options)
     if isinstance(asked, Message):
         return Outcome((), error=asked)
+    if asked.names and at_least(options.get("podman"), _CDI_SINCE) is False:
+        return Outcome((), error=refusal("error.podman.no-cdi"), certainty=Certainty.LIKELY)
     env = _environment(options, view.env)
-    steps = []
     if asked.names is None and options.get("toolkit") == "legacy":
         asked = by_variable({**options, "toolkit": "legacy"}, env)
     for value in options.get("gpus", ()):

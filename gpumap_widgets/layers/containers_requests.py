@@ -19,6 +19,7 @@ CLI = "docker/cli opts/gpus.go; docker 28.2.2, run against a daemon that recorde
 DAEMON = "moby daemon/devices_nvidia_linux.go, read at v29.7 and before 29.2"
 TOOLKIT = "NVIDIA/nvidia-container-toolkit v1.20 and libnvidia-container src/cli/common.c, read"
 PRIVILEGED = "NVIDIA/nvidia-docker issue 764, NVIDIA staff; kubernetes/kubernetes issue 81256"
+WSL = "NVIDIA/nvidia-container-toolkit issue 21, NVIDIA staff; docker/for-win issue 12677"
 _CAPABILITIES = frozenset({"gpu", "nvidia", "compute", "compat32", "graphics", "utility", "video", "display"})
 """What the daemon's nvidia driver answers to."""
 _JIT_SINCE = (1, 18)
@@ -190,6 +191,10 @@ def select(view: View, asked: Asked, topology: Topology) -> tuple[View, tuple[St
         sure = Certainty.LIKELY if asked.path == "legacy" else Certainty.UNKNOWN
         certainty = least((certainty, sure))
         steps.append(step("step.container.mig-whole", TOOLKIT, sure))
+    if topology.platform != "linux" and asked.names:
+        certainty = least((certainty, Certainty.LIKELY))
+        steps.append(step("step.container.wsl", WSL, Certainty.LIKELY))
+        return view.doubted(certainty), tuple(steps)
     if found.hidden:
         certainty = Certainty.UNKNOWN
         steps.append(step("step.container.not-shown", topology.source, Certainty.UNKNOWN))

@@ -57,20 +57,22 @@ def _jobs_problem(options: Mapping[str, Any]) -> str | None:
 
 
 def _apply_unreadable(_: View, options: Mapping[str, Any], __: Topology) -> Outcome:
-    fields = FrozenDict({"at": int(options.get("at", 0)) + 1})  # a character; a line in YAML
+    at = int(options.get("at", 0)) + 1  # a character; a line in YAML
+    fields = FrozenDict({"at": at, "name": options.get("name", "")})
     return Outcome((), error=Message(f"error.command.{options['why']}", fields), certainty=Certainty.UNKNOWN)
 
 
 WHYS = (
     *("long", "quote", "backtick", "parenthesis", "brace"),
-    *("yaml", "yaml-large", "yaml-alias", "yaml-twice", "yaml-no-container"),
+    *("yaml", "yaml-large", "yaml-alias", "yaml-twice", "yaml-no-container", "no-file", "idle"),
 )
 """Why a command cannot be read: keys of sentences."""
 
 
 def _unreadable_problem(options: Mapping[str, Any]) -> str | None:
     why, at = options.get("why"), options.get("at", 0)
-    return None if why in WHYS and type(at) is int else f"“why” is {why!r}, “at” is {at!r}"
+    named = isinstance(options.get("name", ""), str)
+    return None if why in WHYS and type(at) is int and named else f"“why” is {why!r}, “at” is {at!r}"
 
 
 ROWS: Mapping[str, LayerRow] = {

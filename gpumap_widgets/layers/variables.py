@@ -23,14 +23,15 @@ _NOTHING: Mapping[str, str] = FrozenDict()
 def apply(view: View, options: Mapping[str, Any], _: Topology) -> Outcome:
     """Change the environment.
 
-    ``clear``: start from nothing (``env -i``). ``unset``: names. ``default``: values for what is unset
-    (``os.environ.setdefault``). ``set``: values. ``expand``: values that name variables of the process itself.
-    ``unknown``: names whose values only a shell could work out. ``late``: True when CUDA has started by then, so that
-    nothing changes. ``via``: what does it, in a word or two.
+    ``clear``: start from nothing (``env -i``), but for the names of ``keep``. ``unset``: names. ``default``: values for
+    what is unset (``os.environ.setdefault``). ``set``: values. ``expand``: values that name variables of the process
+    itself. ``unknown``: names whose values only a shell could work out. ``late``: True when CUDA has started by then,
+    so that nothing changes. ``via``: what does it, in a word or two.
     """
     if options.get("late"):
         return Outcome((view,), tuple(_late(options)))
-    before = _NOTHING if options.get("clear") else view.env
+    kept = options.get("keep", ())
+    before = {name: view.env[name] for name in kept if name in view.env} if options.get("clear") else view.env
     steps = [] if not options.get("clear") else [_step("step.env.clear", {})]
     changes: dict[str, str | None] = dict.fromkeys(options.get("unset", ()))
     steps += [_step("step.env.unset", {"name": name}) for name in changes if name in before and _shown(name)]
@@ -79,7 +80,7 @@ def _step(key: str, fields: Mapping[str, Any], certainty: Certainty = Certainty.
 
 
 _MAPPINGS = ("set", "default", "expand")
-_NAMES = ("unset", "unknown")
+_NAMES = ("unset", "unknown", "keep")
 
 
 def problem(options: Mapping[str, Any]) -> str | None:
