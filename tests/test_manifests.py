@@ -204,7 +204,8 @@ HOSTILE = {
     "bomb": (BOMB, "yaml-alias"),
     "bomb of merges": (MERGES, "yaml-alias"),
     "loop": ("services:\n  a: &a [*a]\n", "yaml-alias"),
-    "deep": ("services:\n  a: " + "[" * 100_000, "yaml-large"),
+    "deep": ("services:\n  a: " + "[" * 500, "yaml-large"),
+    "very deep": ("services:\n  a: " + "[" * 100_000, "yaml"),
     "deep blocks": ("services:\n" + "".join(" " * i + "a:\n" for i in range(1, 400)), "yaml-large"),
     "wide": ("services:\n  a: [" + "x, " * 50_000 + "]\n", "yaml-large"),
     "object": ("services:\n  a: !!python/object/apply:os.system ['true']\n", "yaml"),
@@ -225,7 +226,10 @@ HOSTILE = {
 def test_hostile_yaml_is_unreadable_with_a_reason(name: str) -> None:
     text, why = HOSTILE[name]
     (layer,) = read_command(text)
-    assert (layer.kind, layer.options["why"]) == ("unreadable", why)
+    assert layer.kind == "unreadable"
+    assert layer.options["why"] in ((why, "yaml-large") if name == "very deep" else (why,)), (
+        "libyaml has a limit itself"
+    )
     prediction = resolve(Scenario.from_command(MIXED, text))
     assert prediction.error
     assert prediction.certainty == "unknown"

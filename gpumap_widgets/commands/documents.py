@@ -66,7 +66,7 @@ def documents(text: str) -> list[Any]:
 def _bounded(yaml: Any, text: str) -> None:
     """Refuse what is too deep or too large, before anything is built."""
     depth = 0
-    for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
+    for count, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST or count > 2 * _MOST_NODES:
             raise Unreadable("yaml-large", event.start_mark.line)
