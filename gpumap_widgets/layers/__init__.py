@@ -6,15 +6,20 @@ did. Adding one touches one module of this package and its cases.
 
 from __future__ import annotations
 
-from . import jobs, launchers
+from . import containers_apptainer, containers_commands, jobs, kubernetes, launchers, mps
 from .base import LAYERS, LayerRow, Outcome, Recognised, View
-from .cuda import candidates, device_count, process_of
+from .containers import docker
+from .containers_apptainer import apptainer
+from .containers_podman import docker_exec, nerdctl, podman
+from .cuda import candidates, device_count, in_full, process_of
 from .folding import Folded, fold
+from .kubernetes import pod
 from .launchers import torchrun
+from .mps import client_refused, mps_daemon
 from .variables import ENVIRONMENT_ROW, environment
 
 LAYERS.update({"environment": ENVIRONMENT_ROW})
-for _family in (jobs, launchers):
+for _family in (jobs, launchers, containers_commands, containers_apptainer, kubernetes, mps):
     LAYERS.update(_family.ROWS)
 
 __all__ = [
@@ -24,10 +29,19 @@ __all__ = [
     "Outcome",
     "Recognised",
     "View",
+    "apptainer",
     "candidates",
+    "client_refused",
     "device_count",
+    "docker",
+    "docker_exec",
     "environment",
     "fold",
+    "in_full",
+    "mps_daemon",
+    "nerdctl",
+    "pod",
+    "podman",
     "process_of",
     "torchrun",
 ]
