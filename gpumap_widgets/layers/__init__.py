@@ -6,15 +6,42 @@ did. Adding one touches one module of this package and its cases.
 
 from __future__ import annotations
 
-from . import jobs, launchers
+from . import (
+    accelerate_launch,
+    arrays,
+    clusters,
+    dask_workers,
+    deepspeed_runner,
+    huggingface,
+    jobs,
+    launchers,
+    local_models,
+    serving,
+    trainers,
+    vllm_engine,
+)
+from .accelerate_launch import accelerate
+from .arrays import jax, tensorflow
 from .base import LAYERS, LayerRow, Outcome, Recognised, View
+from .clusters import ray, ray_train
 from .cuda import candidates, device_count, process_of
+from .dask_workers import dask_cuda
+from .deepspeed_runner import deepspeed
 from .folding import Folded, fold
-from .launchers import torchrun
+from .huggingface import device_map, hf_trainer
+from .launchers import spawn, torchrun
+from .local_models import llamacpp, ollama
+from .serving import sglang
+from .trainers import lightning
 from .variables import ENVIRONMENT_ROW, environment
+from .vllm_engine import vllm
 
+_FAMILIES = (
+    *(jobs, launchers, deepspeed_runner, accelerate_launch, clusters, dask_workers),
+    *(trainers, huggingface, vllm_engine, serving, local_models, arrays),
+)
 LAYERS.update({"environment": ENVIRONMENT_ROW})
-for _family in (jobs, launchers):
+for _family in _FAMILIES:
     LAYERS.update(_family.ROWS)
 
 __all__ = [
@@ -24,10 +51,25 @@ __all__ = [
     "Outcome",
     "Recognised",
     "View",
+    "accelerate",
     "candidates",
+    "dask_cuda",
+    "deepspeed",
     "device_count",
+    "device_map",
     "environment",
     "fold",
+    "hf_trainer",
+    "jax",
+    "lightning",
+    "llamacpp",
+    "ollama",
     "process_of",
+    "ray",
+    "ray_train",
+    "sglang",
+    "spawn",
+    "tensorflow",
     "torchrun",
+    "vllm",
 ]

@@ -73,10 +73,14 @@ class Options:
             return found.pop() if len(found) == 1 else None
         return row
 
-    def parse(self, words: Sequence[Word]) -> Parsed:
-        """Take the options off the front of a command line (without the program). Never raises."""
+    def parse(self, words: Sequence[Word], *, mixed: bool = False) -> Parsed:
+        """Take the options off the front of a command line (without the program). Never raises.
+
+        ``mixed``: options may also stand behind other words, and ``rest`` is all of those.
+        """
         values: dict[str, list[Word]] = {}
         unrecognised: list[str] = []
+        others: list[Word] = []
         at = 0
 
         def keep(row: Option, given: Iterable[Word]) -> None:
@@ -90,7 +94,11 @@ class Options:
                 at += 1
                 break
             if len(text) < len("-x") or text[0] != "-":
-                break
+                if not mixed:
+                    break
+                others.append(word)
+                at += 1
+                continue
             at += 1
             name, glued, value = text.partition("=")
             row = self._find(name)
@@ -102,7 +110,8 @@ class Options:
                 at = self._short(word, words, at, keep, unrecognised)
             else:
                 unrecognised.append(text)
-        return Parsed({k: tuple(v) for k, v in values.items()}, tuple(words[at:]), tuple(unrecognised))
+        rest = (*others, *words[at:])
+        return Parsed({k: tuple(v) for k, v in values.items()}, rest, tuple(unrecognised))
 
     @staticmethod
     def _take(row: Option, words: Sequence[Word], at: int, keep: Keep) -> int:
