@@ -92,6 +92,8 @@ def _apply(view: View, options: Mapping[str, Any], _: Topology) -> Outcome:
     if crowded is not None:
         return crowded
     ids = [gpu_id for group in range(groups) for gpu_id in _gpu_ids(counts, group)]
+    if not ids:
+        return _tell.refused("error.sglang.nobody", tp=counts["tp"], pp=counts["pp"], nodes=counts["nnodes"])
     one = options.get("one_visible")
     one = view.env.get(ONE_VISIBLE, "").lower() in _TRUE if one is None else one
     return _one_visible(view, ids) if one else _plain(view, ids)

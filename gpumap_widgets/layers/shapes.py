@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-_LARGEST = 10**9
+_LARGEST = 10**15
 _QUOTED = 60
 _LONGEST_NUMBER = 20
 

@@ -119,6 +119,8 @@ def _engine(options: Mapping[str, Any]) -> _Engine | Outcome:
     here = options.get("dp_local")
     engines = counts["dp"] if not isinstance(here, int) else here
     local = world // counts["nnodes"] if counts["dp"] == 1 else world
+    if local < 1 or engines < 1:
+        return _tell.refused("error.vllm.nobody", world=world, nodes=counts["nnodes"])
     return _Engine(world, local, engines)
 
 

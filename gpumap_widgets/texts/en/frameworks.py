@@ -39,6 +39,7 @@ SENTENCES = {
     "step.vllm.warns": "vLLM warns: different devices, and CUDA_DEVICE_ORDER is not PCI_BUS_ID. It reads numbers as those of nvidia-smi.",
     "step.vllm.other-gpu": "For the name and the capability vLLM asks nvidia-smi number {index}, the {asked}; the work runs on cuda:{ordinal}, the {used}.",
     "error.vllm.count": "vLLM: {option} is {asked}; it must be a whole number above 0.",
+    "error.vllm.nobody": "vLLM: {world} workers on {nodes} nodes leave none for this one.",
     "error.vllm.world": "vLLM: ValueError: World size ({world}) is larger than the number of available GPUs ({count}) in this node.",
     "error.vllm.bounds": "vLLM: AssertionError: DP adjusted local rank {rank} is out of bounds for {count} devices.",
     "error.vllm.no-device-ids": "vllm {version}: error: unrecognized arguments: --device-ids; it came with 0.24.0.",
@@ -54,6 +55,7 @@ SENTENCES = {
     "step.sglang.one": "SGLang starts {count} processes, each with one entry of the list as its cuda:0.",
     "step.sglang.one-warns": "SGLang starts {count} processes, each with one entry of the list as its cuda:0. It warns that CUDA_DEVICE_ORDER is not PCI_BUS_ID.",
     "error.sglang.number": "SGLang: {option} is {asked}, which is no number that it takes.",
+    "error.sglang.nobody": "SGLang: tp={tp} and pp={pp} on {nodes} nodes leave no process for this one.",
     "error.sglang.index": "SGLang: IndexError: list index out of range: GPU {asked} of CUDA_VISIBLE_DEVICES={value}",
     # llama.cpp, Ollama
     "step.llama.all": "llama.cpp spreads the layers over {ordinals}, by free memory; -mg chooses no GPU in this mode.",
