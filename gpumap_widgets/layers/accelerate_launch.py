@@ -16,10 +16,11 @@ from .base import LayerRow, Outcome, Recognised, View
 from .cuda import device_count
 from .deepspeed_runner import ROWS as DEEPSPEED
 from .elastic import group_of, workers_of
+from .expanding import expanding
 from .settings import read_settings
-from .shapes import SWITCH, TEXT, TEXT_OR_NUMBER, shaped, whole
+from .shapes import NUMBER, SWITCH, TEXT, TEXT_OR_NUMBER, facts, number_of, shaped, texts_of, whole
 from .telling import Teller
-from .words import Word
+from .words import Word, started
 
 SOURCE = "accelerate 1.15.0 commands/launch.py, utils/launch.py and state.py, run"
 _tell = Teller("launcher", SOURCE)
@@ -35,6 +36,8 @@ _TEXTS = (
 )
 _FILTERS = ("deepspeed_inclusion_filter", "deepspeed_exclusion_filter")
 _SWITCHES = ("multi_gpu", "cpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "tpu")
+_HARMLESS = ("machine_rank", "main_process_ip", "main_process_port", "rdzv_backend")
+_FACTS = {"set_device": SWITCH, "torch": TEXT, "cpus": NUMBER, "deepspeed": TEXT}
 _TYPES = {"DEEPSPEED": "use_deepspeed", "MULTI_GPU": "multi_gpu", "FSDP": "use_fsdp", "MEGATRON_LM": "use_megatron_lm"}
 
 
@@ -68,26 +71,12 @@ def _recognise(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised
             return Recognised(())
         rest = rest[1:]
     found = OPTIONS.parse(rest)
-    options: dict[str, Any] = {key: found.text(key) for key in (*_TEXTS, *_FILTERS) if found.has(key)}
-    options |= {key: True for key in _SWITCHES if found.has(key)}
-    for key in _NUMBERS:
-        text = found.text(key)
-        if text is not None:
-            number = whole(text)
-            options[key] = text if number is None else number
-    options |= {key: assume[key] for key in ("set_device", "torch", "cpus") if key in assume}
-    files = assume.get("files")
-    files = files if isinstance(files, Mapping) else {}
-    config = files.get(options.get("config_file", DEFAULT_FILE))
-    if isinstance(config, str):
-        options["config"] = config
-    hosts = files.get(options.get("deepspeed_hostfile", ""))
-    if isinstance(hosts, str):
-        options["hosts"] = hosts
-    if found.unrecognised:
-        options["unrecognised"] = found.unrecognised
-    python = () if found.has("no_python") else (Word("python"), Word("-m"))[: 2 if found.has("module") else 1]
-    return Recognised((Layer("accelerate", options),), (*python, *found.rest) if found.rest else ())
+    options = found.options((*_NUMBERS, *_TEXTS, *_FILTERS), _SWITCHES) | facts(assume, **_FACTS)
+    files = texts_of(assume, "files")
+    named = {"config": options.get("config_file", DEFAULT_FILE), "hosts": options.get("deepspeed_hostfile", "")}
+    options |= {key: files[path] for key, path in named.items() if path in files}
+    command = started(found.rest, python=not found.has("no_python"), module=found.has("module"))
+    return Recognised((Layer("accelerate", options),), command)
 
 
 def _apply(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
@@ -115,14 +104,15 @@ def _arguments(
     view: View, options: Mapping[str, Any], topology: Topology, said: list[Step]
 ) -> dict[str, Any] | Outcome:
     """``_validate_launch_command``: the flags, filled up from a config file or from what is counted."""
-    odd = [key for key in _NUMBERS if isinstance(options.get(key), str)]
+    args: dict[str, Any] = {key: options.get(key) for key in (*_TEXTS, *_FILTERS, *_SWITCHES)}
+    args |= {key: number_of(options.get(key)) for key in _NUMBERS}
+    odd = [key for key in _NUMBERS if key in options and args[key] is None]
     if odd:
-        return _tell.refused("error.accelerate.number", option=odd[0], asked=options[odd[0]])
-    args: dict[str, Any] = {key: options.get(key) for key in (*_NUMBERS, *_TEXTS, *_FILTERS, *_SWITCHES)}
+        return _tell.refused("error.accelerate.number", option=odd[0], asked=str(options[odd[0]]))
     asked = [key for key in ("multi_gpu", "cpu", "tpu", "use_deepspeed", "use_fsdp") if args[key]]
     if len(asked) > 1:
         return _tell.refused("error.accelerate.exclusive")
-    processes = options.get("num_processes")
+    processes = args["num_processes"]
     if args["multi_gpu"] and processes is not None and processes < 2:
         return _tell.refused("error.accelerate.two")
     if "config" in options and not ("config_file" not in options and args["cpu"]):
@@ -244,7 +234,7 @@ def _through_deepspeed(
 
 ROWS: Mapping[str, LayerRow] = {
     "accelerate": LayerRow(
-        _apply,
+        expanding(_apply, _HARMLESS),
         SOURCE,
         shaped(
             **dict.fromkeys((*_TEXTS, *_FILTERS, "config", "hosts", "torch", "deepspeed"), TEXT),

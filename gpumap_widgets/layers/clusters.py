@@ -11,9 +11,10 @@ from ..mapping import Step
 from ..scenario import CUDA_VISIBLE_DEVICES, Layer
 from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
+from .expanding import expanding
 from .options import Option, Options
 from .ray_slots import NodePool, original_ids, python_set
-from .shapes import AMOUNTS, NUMBER, TEXT, older, shaped, whole
+from .shapes import AMOUNTS, TEXT, TEXT_OR_NUMBER, amount_of, facts, number_of, older, shaped, whole
 from .telling import Teller, crowd
 from .words import Word
 
@@ -74,13 +75,11 @@ def _recognise(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised
     if len(words) < 2 or words[1].text != "start":
         return Recognised(())
     found = _RAY_OPTIONS.parse(words[2:], mixed=True)
-    options: dict[str, Any] = {key: assume[key] for key in ("actors", "ray") if key in assume}
-    number = whole(found.text("num_gpus") or "")
-    if number is not None:
-        options["num_gpus"] = number
-    if found.unrecognised:
-        options["unrecognised"] = found.unrecognised
-    return Recognised((Layer("ray", options),))
+    actors = assume.get("actors")
+    if isinstance(actors, str | int | float):  # as a person writes facts: actors=1,0.5
+        actors = [amount_of(part) for part in str(actors).split(",")]
+    known = facts({**assume, "actors": actors}, actors=AMOUNTS, ray=TEXT)
+    return Recognised((Layer("ray", found.options(("num_gpus",)) | known),))
 
 
 def _apply(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
@@ -109,7 +108,9 @@ def _placed(
     """Which of the node's slots each worker holds."""
     ids = original_ids(view)
     detected = len(topology.gpus if view.accessible is None else view.accessible)
-    count = options.get("num_gpus")
+    count = number_of(options.get("num_gpus"))
+    if count is None and "num_gpus" in options:
+        return tell.refused("error.ray.number", asked=str(options["num_gpus"]))
     if count is not None and ids is not None and count > len(ids):
         return tell.refused("error.ray.num-gpus", asked=count, ids=",".join(ids))
     if count is not None and count < 0:
@@ -181,8 +182,8 @@ def _by_number(name: str) -> tuple[int, str]:
     return (10**9, name) if number is None else (number, "")
 
 
-RAY_SHAPE = shaped(actors=AMOUNTS, num_gpus=NUMBER, kind=TEXT, ray=TEXT)
+RAY_SHAPE = shaped(actors=AMOUNTS, num_gpus=TEXT_OR_NUMBER, kind=TEXT, ray=TEXT)
 ROWS: Mapping[str, LayerRow] = {
-    "ray": LayerRow(_apply, _SOURCE, RAY_SHAPE, programs=("ray",), recognise=_recognise),
+    "ray": LayerRow(expanding(_apply), _SOURCE, RAY_SHAPE, programs=("ray",), recognise=_recognise),
     "ray_train": LayerRow(_apply_train, _TRAIN, RAY_SHAPE),
 }

@@ -14,10 +14,11 @@ from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
 from .cuda import device_count
 from .deepspeed_slots import Refusal, Slots, active, read_hostfile, version_of
+from .expanding import expanding
 from .options import Option, Options
-from .shapes import SWITCH, TABLE, TEXT, TEXT_OR_NUMBER, shaped, whole
+from .shapes import SWITCH, TABLE, TEXT, TEXT_OR_NUMBER, facts, number_of, shaped, texts_of
 from .telling import Teller, crowd
-from .words import Word
+from .words import Word, started
 
 SOURCE = "deepspeed 0.19.8 launcher/runner.py and launch.py, run; 0.12.6 to 0.19.7 read"
 _tell = Teller("launcher", SOURCE)
@@ -53,6 +54,7 @@ _OPTIONS = Options(
 _NUMBERS = ("num_nodes", "num_gpus", "node_rank")
 _TEXTS = ("include", "exclude", "hostfile", "launcher", "master_addr", "master_port")
 _SWITCHES = ("no_ssh", "force_multi")
+_HARMLESS = ("master_addr", "master_port")
 
 
 def deepspeed(
@@ -81,27 +83,17 @@ def deepspeed(
 
 def _recognise(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised:
     found = _OPTIONS.parse(words[1:])
-    options: dict[str, Any] = {key: found.text(key) for key in _TEXTS if found.has(key)}
-    options |= {key: True for key in _SWITCHES if found.has(key)}
-    for key in _NUMBERS:
-        text = found.text(key)
-        if text is not None:
-            options[key] = text if whole(text) is None else whole(text)
-    options |= {key: assume[key] for key in ("set_device", "deepspeed") if key in assume}
-    files = assume.get("files")
-    files = files if isinstance(files, Mapping) else {}
-    hosts = files.get(options.get("hostfile", DEFAULT_HOSTFILE))
-    if isinstance(hosts, str):
-        options["hosts"] = hosts
-    exports = [files[name] for name in _ENV_FILES if isinstance(files.get(name), str)]
-    pairs = [line.partition("=") for text in exports for line in text.splitlines() if "=" in line]
-    kept = {name.strip(): value.strip() for name, _, value in pairs if is_relevant(name.strip())}
-    if kept:
-        options["exports"] = kept
-    if found.unrecognised:
-        options["unrecognised"] = found.unrecognised
-    python = () if found.has("no_python") else (Word("python"), Word("-m"))[: 2 if found.has("module") else 1]
-    return Recognised((Layer("deepspeed", options),), (*python, *found.rest) if found.rest else ())
+    options = found.options((*_TEXTS, *_NUMBERS), _SWITCHES) | facts(assume, set_device=SWITCH, deepspeed=TEXT)
+    files = texts_of(assume, "files")
+    path = options.get("hostfile", DEFAULT_HOSTFILE)
+    if path in files:
+        options["hosts"] = files[path]
+    lines = [line.partition("=") for name in _ENV_FILES for line in files.get(name, "").splitlines() if "=" in line]
+    exports = {name.strip(): value.strip() for name, _, value in lines if is_relevant(name.strip())}
+    if exports:
+        options["exports"] = exports
+    rest = started(found.rest, python=not found.has("no_python"), module=found.has("module"))
+    return Recognised((Layer("deepspeed", options),), rest)
 
 
 class _Plan(NamedTuple):
@@ -131,9 +123,9 @@ def _apply(view: View, options: Mapping[str, Any], topology: Topology) -> Outcom
 
 def _plan(view: View, options: Mapping[str, Any], topology: Topology, said: list[Step]) -> _Plan:
     """``main`` of runner.py up to the start. Raises Refusal where it raises."""
-    odd = [key for key in _NUMBERS if isinstance(options.get(key), str)]
+    odd = [key for key in _NUMBERS if key in options and number_of(options[key]) is None]
     if odd:
-        raise Refusal("error.deepspeed.number", option=odd[0], asked=options[odd[0]])
+        raise Refusal("error.deepspeed.number", option=odd[0], asked=str(options[odd[0]]))
     include, exclude = str(options.get("include", "")), str(options.get("exclude", ""))
     num_nodes, num_gpus = (_given(options, key, -1) for key in ("num_nodes", "num_gpus"))
     pool = read_hostfile(options["hosts"]) if "hosts" in options else None
@@ -179,8 +171,8 @@ def _from_environment(view: View, include: str, *, limited: bool, said: list[Ste
 
 
 def _given(options: Mapping[str, Any], key: str, default: int) -> int:
-    value = options.get(key)
-    return default if value is None else int(value)
+    value = number_of(options.get(key))
+    return default if value is None else value
 
 
 def _check_launcher(slots: Slots, options: Mapping[str, Any]) -> None:
@@ -259,7 +251,7 @@ def _entry(view: View) -> str:
 
 ROWS: Mapping[str, LayerRow] = {
     "deepspeed": LayerRow(
-        _apply,
+        expanding(_apply, _HARMLESS),
         SOURCE,
         shaped(
             **dict.fromkeys(_TEXTS, TEXT),
@@ -272,6 +264,6 @@ ROWS: Mapping[str, LayerRow] = {
         ),
         programs=("deepspeed", "deepspeed.pt", "ds", "-m deepspeed.launcher.runner"),
         recognise=_recognise,
-        believed=_believed,
+        believed=expanding(_believed, _HARMLESS),
     ),
 }

@@ -10,7 +10,7 @@ from ..certainty import Certainty
 from ..mapping import Step
 from ..scenario import CUDA_VISIBLE_DEVICES
 from ..topology import Topology
-from .base import MOST_PROCESSES, Outcome, View
+from .base import Outcome, View
 from .cuda import device_count
 from .shapes import older, whole
 from .telling import Teller, crowd
@@ -31,6 +31,10 @@ class Group(NamedTuple):
     master: tuple[str | None, str | None] = (None, None)
     """MASTER_ADDR and MASTER_PORT; None where the rendezvous decides."""
     virtual: bool = False
+    first: int | None = None
+    """RANK of the first worker of this node, where it does not follow from equal nodes."""
+    world: int | None = None
+    """WORLD_SIZE, where it does not follow."""
 
 
 def workers_of(view: View, group: Group, said: tuple[Step, ...]) -> tuple[View, ...] | Outcome:
@@ -48,11 +52,12 @@ def workers_of(view: View, group: Group, said: tuple[Step, ...]) -> tuple[View, 
 
 def _worker(view: View, group: Group, node: int, k: int) -> View:
     """A worker with the variables that elastic agents set."""
-    rank, local = node * group.size + k, 0 if group.virtual else k
+    rank, local = (node * group.size if group.first is None else group.first) + k, 0 if group.virtual else k
+    world = group.size * group.nnodes if group.world is None else group.world
     changes = {
         "RANK": str(rank),
         "LOCAL_RANK": str(local),
-        "WORLD_SIZE": str(group.size * group.nnodes),
+        "WORLD_SIZE": str(world),
         "LOCAL_WORLD_SIZE": str(group.size),
         "GROUP_RANK": str(node),
         "MASTER_ADDR": group.master[0],
@@ -63,56 +68,79 @@ def _worker(view: View, group: Group, node: int, k: int) -> View:
     )
 
 
+class _Flags:
+    """The flags, each with the PET_ variable that stands in where it is not given."""
+
+    def __init__(self, view: View, options: Mapping[str, Any], said: list[Step]) -> None:
+        self._env, self._options, self._said = view.env, options, said
+
+    def text(self, key: str, default: str) -> str:
+        """A flag, its variable, or its default. An empty one comes from a shell variable that nothing sets."""
+        given = self._options.get(key)
+        if given == "":
+            self._said.append(_tell.step("step.torchrun.empty", Certainty.UNKNOWN, option=key, default=default))
+            return default
+        return self._env.get(f"PET_{_VARIABLES[key]}", default) if given is None else str(given)
+
+    def given(self, key: str) -> bool:
+        """Whether a flag or its variable is there."""
+        return bool(self._options.get(key) or self._env.get(f"PET_{_VARIABLES[key]}"))
+
+    def switch(self, key: str) -> bool | None:
+        """A flag that its variable may set too, by ``bool(int(...))``; None where that raises."""
+        default = whole(self._env.get(f"PET_{_VARIABLES[key]}", "0"))
+        return None if default is None else bool(self._options.get(key)) or bool(default)
+
+
+_VARIABLES = {
+    "nproc": "NPROC_PER_NODE",
+    "virtual": "VIRTUAL_LOCAL_RANK",
+    **{key: key.upper() for key in ("nnodes", "node_rank", "standalone", "master_addr", "master_port")},
+    **{key: key.upper() for key in ("rdzv_backend", "rdzv_endpoint")},
+}
+
+
 def group_of(view: View, options: Mapping[str, Any], topology: Topology, said: list[Step]) -> Group | Outcome:
     """How many workers, or why none."""
-
-    def setting(key: str, variable: str, default: str) -> str:
-        given = options.get(key)
-        return view.env.get(f"PET_{variable}", default) if given is None else str(given)
-
-    virtual, standalone = (_switch(view, options, key, name) for key, name in _SWITCHES.items())
+    flags = _Flags(view, options, said)
+    virtual, standalone = flags.switch("virtual"), flags.switch("standalone")
     if virtual is None or standalone is None:
         return _tell.refused("error.torchrun.flag")
     if older(options.get("torch"), VIRTUAL_SINCE):
         if options.get("virtual"):
             return _tell.refused("error.torchrun.virtual", version=options["torch"])
         virtual = False
-    node_text = setting("node_rank", "NODE_RANK", "0")
-    node = whole(node_text)
-    if node is None and node_text != ALL_NODES:
-        return _tell.refused("error.torchrun.node-rank", asked=node_text)
-    nnodes = setting("nnodes", "NNODES", "1:1")
-    least, most = _nodes(nnodes)
+    rank_text, nnodes = flags.text("node_rank", "0"), flags.text("nnodes", "1:1")
+    rank, (least, most) = whole(rank_text), _nodes(nnodes)
+    if rank is None and rank_text != ALL_NODES:
+        return _tell.refused("error.torchrun.node-rank", asked=rank_text)
     if not 0 < least <= most:
         return _tell.refused("error.torchrun.nnodes", asked=nnodes)
-    count = _count(view, setting("nproc", "NPROC_PER_NODE", "1"), options, topology, said)
-    if isinstance(count, Outcome):
-        return count
-    nodes = tuple(range(most)) if node_text == ALL_NODES and count * most <= MOST_PROCESSES else (node or 0,)
-    refusal = crowd(count * len(nodes)) if node_text != ALL_NODES else crowd(count * most)
-    if refusal is not None:
-        return refusal
-    endpoint = setting("rdzv_endpoint", "RDZV_ENDPOINT", "")
-    static = setting("rdzv_backend", "RDZV_BACKEND", "static") == "static" and not standalone
-    local = (
-        static and not endpoint and most == 1 and options.get("master_port", view.env.get("PET_MASTER_PORT")) is None
-    )
+    size = _count(view, flags, options, topology, said)
+    if isinstance(size, Outcome):
+        return size
+    crowded = crowd(size * (most if rank is None else 1))
+    if crowded is not None:
+        return crowded
+    nodes = tuple(range(most)) if rank is None else (rank,)
+    master = None if standalone else _master(flags, most)
     if most > 1:
-        said += _tell_nodes(least, most, static=static, every=node_text == ALL_NODES)
-    if not static or local:
-        return Group(count, nodes, most, virtual=virtual)
-    host, _, port = endpoint.rpartition(":")
-    named = setting("master_addr", "MASTER_ADDR", "127.0.0.1"), setting("master_port", "MASTER_PORT", "29500")
-    return Group(count, nodes, most, (host, port) if endpoint else named, virtual=virtual)
+        said += _tell_nodes(least, most, static=master is not None, every=rank is None)
+    world, first = options.get("world_size"), options.get("first_rank")
+    return Group(size, nodes, most, master or (None, None), virtual, first, world)
 
 
-_SWITCHES = {"virtual": "VIRTUAL_LOCAL_RANK", "standalone": "STANDALONE"}
-
-
-def _switch(view: View, options: Mapping[str, Any], key: str, variable: str) -> bool | None:
-    """A flag that a PET_ variable may set too, by ``bool(int(...))``; None where that raises."""
-    default = whole(view.env.get(f"PET_{variable}", "0"))
-    return None if default is None else bool(options.get(key)) or bool(default)
+def _master(flags: _Flags, nnodes: int) -> tuple[str, str] | None:
+    """MASTER_ADDR and MASTER_PORT of a static rendezvous; None where the rendezvous decides."""
+    if flags.text("rdzv_backend", "static") != "static":
+        return None
+    endpoint = flags.text("rdzv_endpoint", "")
+    if endpoint:
+        host, _, port = endpoint.rpartition(":")
+        return host, port
+    if nnodes == 1 and not flags.given("master_port"):
+        return None
+    return flags.text("master_addr", "127.0.0.1"), flags.text("master_port", "29500")
 
 
 def _nodes(text: str) -> tuple[int, int]:
@@ -131,8 +159,13 @@ def _tell_nodes(least: int, most: int, *, static: bool, every: bool) -> list[Ste
     return [*said, _tell.step("step.torchrun.every-node" if every else "step.torchrun.one-node", count=most)]
 
 
-def _count(view: View, asked: str, options: Mapping[str, Any], topology: Topology, said: list[Step]) -> int | Outcome:
+def _count(
+    view: View, flags: _Flags, options: Mapping[str, Any], topology: Topology, said: list[Step]
+) -> int | Outcome:
     """``determine_local_world_size``: a number, or what is counted."""
+    if options.get("nproc") == "":
+        return _tell.refused("error.torchrun.empty", tuple(said), Certainty.UNKNOWN)
+    asked = flags.text("nproc", "1")
     count = whole(asked)
     if count is None and asked in ("gpu", "auto"):
         count = device_count(topology, view)

@@ -11,10 +11,11 @@ from ..scenario import Layer
 from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
 from .elastic import SOURCE, group_of, workers_of
+from .expanding import expanding
 from .options import Option, Options
-from .shapes import NUMBER, SWITCH, TEXT, TEXT_OR_NUMBER, shaped
+from .shapes import NUMBER, SWITCH, TEXT, TEXT_OR_NUMBER, facts, number_of, shaped
 from .telling import Teller, crowd
-from .words import Word
+from .words import Word, started
 
 # --- torchrun ---------------------------------------------------------------------------------------------------------
 
@@ -43,8 +44,9 @@ _TORCHRUN_OPTIONS = Options(
     abbreviate=True,
     underscores=True,
 )
-TEXTS = ("nproc", "nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "master_addr", "master_port")
-"""Options that are kept as they were typed."""
+_HARMLESS = ("nnodes", "node_rank", "rdzv_backend", "rdzv_endpoint", "master_addr", "master_port")
+"""Options that change ranks and addresses, never a GPU."""
+_FACTS = {"set_device": SWITCH, "device_offset": NUMBER, "torch": TEXT, "cpus": NUMBER, "node_rank": TEXT}
 
 
 def torchrun(
@@ -54,6 +56,7 @@ def torchrun(
     node_rank: int | str = 0,
     virtual_local_rank: bool = False,
     set_device: bool = True,
+    device_offset: int = 0,
     torch: str | None = None,
     **options: Any,
 ) -> Layer:
@@ -61,26 +64,21 @@ def torchrun(
 
     ``nnodes``: a number or ``"min:max"``. ``node_rank``: which of the nodes this machine is; ``"all"`` shows the workers
     of every node, as if all were like this machine. ``virtual_local_rank``: its own mode since torch 2.10.
-    ``set_device``: False when the script never selects a device. ``torch``: its version. Other options by their names:
-    ``standalone``, ``rdzv_backend``, ``rdzv_endpoint``, ``master_addr``, ``master_port``; ``cpus``: how many CPUs the
-    machine has, which ``nproc="cpu"`` counts.
+    ``set_device``: False when the script never selects a device. ``device_offset``: what the script adds to its local
+    rank before it selects. ``torch``: its version. Other options by their names: ``standalone``, ``rdzv_backend``,
+    ``rdzv_endpoint``, ``master_addr``, ``master_port``; ``cpus``: how many CPUs the machine has, which ``nproc="cpu"``
+    counts; ``first_rank`` and ``world_size`` where the nodes have unequal numbers of workers.
     """
     given = {"nproc": str(nproc), "nnodes": str(nnodes), "node_rank": str(node_rank), "virtual": virtual_local_rank}
-    named = {"torch": torch, **options}
+    named = {"torch": torch, "device_offset": device_offset or None, **options}
     return Layer("torchrun", {**given, "set_device": set_device, **{k: v for k, v in named.items() if v is not None}})
 
 
 def _recognise_torchrun(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised:
     found = _TORCHRUN_OPTIONS.parse(words[1:])
-    options: dict[str, Any] = {key: found.text(key) for key in TEXTS if found.has(key)}
-    options |= {key: True for key in ("virtual", "standalone") if found.has(key)}
-    options |= {key: assume[key] for key in ("set_device", "torch", "cpus") if key in assume}
-    if "node_rank" in assume:
-        options["node_rank"] = str(assume["node_rank"])
-    if found.unrecognised:
-        options["unrecognised"] = found.unrecognised
-    python = () if found.has("no_python") else (Word("python"), Word("-m"))[: 2 if found.has("module") else 1]
-    return Recognised((Layer("torchrun", options),), (*python, *found.rest) if found.rest else ())
+    options = found.options(("nproc", *_HARMLESS), ("virtual", "standalone")) | facts(assume, **_FACTS)
+    rest = started(found.rest, python=not found.has("no_python"), module=found.has("module"))
+    return Recognised((Layer("torchrun", options),), rest)
 
 
 def _apply_torchrun(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
@@ -94,8 +92,9 @@ def _apply_torchrun(view: View, options: Mapping[str, Any], topology: Topology) 
         return workers
     key = "step.torchrun.virtual" if group.virtual else "step.torchrun"
     said.append(_tell.step(key, source=_VIRTUAL if group.virtual else "", count=group.size))
-    first = group.virtual or options.get("set_device") is False
-    views = tuple(replace(one, chosen=(0 if first else one.local_rank or 0,)) for one in workers)
+    first = options.get("set_device") is False
+    offset = number_of(options.get("device_offset")) or 0
+    views = tuple(replace(one, chosen=(0 if first else (one.local_rank or 0) + offset,)) for one in workers)
     return Outcome(views, tuple(said))
 
 
@@ -132,21 +131,19 @@ def _apply_spawn(view: View, options: Mapping[str, Any], _: Topology) -> Outcome
 
 
 TORCHRUN_SHAPE = shaped(
-    **dict.fromkeys(TEXTS, TEXT_OR_NUMBER),
-    virtual=SWITCH,
-    standalone=SWITCH,
-    set_device=SWITCH,
+    **dict.fromkeys(("nproc", *_HARMLESS), TEXT_OR_NUMBER),
+    **dict.fromkeys(("virtual", "standalone", "set_device"), SWITCH),
+    **dict.fromkeys(("cpus", "device_offset", "first_rank", "world_size"), NUMBER),
     torch=TEXT,
-    cpus=NUMBER,
 )
 ROWS: Mapping[str, LayerRow] = {
     "torchrun": LayerRow(
-        _apply_torchrun,
+        expanding(_apply_torchrun, _HARMLESS),
         SOURCE,
         TORCHRUN_SHAPE,
         programs=("torchrun", "-m torch.distributed.run", "-m torch.distributed.launch"),
         recognise=_recognise_torchrun,
-        believed=_believed_one_each,
+        believed=expanding(_believed_one_each, _HARMLESS),
     ),
     "spawn": LayerRow(_apply_spawn, _SPAWN, shaped(nprocs=NUMBER, set_device=SWITCH)),
 }

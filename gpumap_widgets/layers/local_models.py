@@ -13,8 +13,9 @@ from ..scenario import CUDA_VISIBLE_DEVICES, Layer
 from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
 from .cuda import process_of
+from .expanding import expanding
 from .llama_options import OPTIONS
-from .shapes import NUMBER, SWITCH, TEXT_OR_NUMBER, shaped, whole
+from .shapes import NUMBER, SWITCH, TEXT_OR_NUMBER, facts, shaped, whole
 from .telling import Teller
 from .words import Word
 
@@ -50,10 +51,7 @@ def llamacpp(
 
 def _recognise_llama(words: tuple[Word, ...], _: Mapping[str, Any]) -> Recognised:
     found = OPTIONS.parse(words[1:], mixed=True)
-    options: dict[str, Any] = {key: found.text(key) for key in _VARIABLES if found.has(key)}
-    if found.unrecognised:
-        options["unrecognised"] = found.unrecognised
-    return Recognised((Layer("llamacpp", options),))
+    return Recognised((Layer("llamacpp", found.options(_VARIABLES)),))
 
 
 def _apply_llama(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
@@ -150,7 +148,7 @@ def ollama(*, fits: bool | None = None, main_gpu: int | None = None) -> Layer:
 def _recognise_ollama(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised:
     if len(words) < 2 or words[1].text not in ("serve", "start", "run"):
         return Recognised(())
-    return Recognised((Layer("ollama", {key: assume[key] for key in ("fits", "main_gpu") if key in assume}),))
+    return Recognised((Layer("ollama", facts(assume, fits=SWITCH, main_gpu=NUMBER)),))
 
 
 def _apply_ollama(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
@@ -190,13 +188,13 @@ _PROGRAMS = (
 )
 ROWS: Mapping[str, LayerRow] = {
     "llamacpp": LayerRow(
-        _apply_llama,
+        expanding(_apply_llama),
         _LLAMA,
         shaped(**dict.fromkeys(_VARIABLES, TEXT_OR_NUMBER)),
         "framework",
         programs=tuple(_PROGRAMS.split()),
         recognise=_recognise_llama,
-        believed=_believed_main,
+        believed=expanding(_believed_main),
     ),
     "ollama": LayerRow(
         _apply_ollama,

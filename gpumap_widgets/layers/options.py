@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .words import Word
 
@@ -37,6 +37,21 @@ class Parsed(NamedTuple):
     def has(self, key: str) -> bool:
         """Whether an option was given."""
         return key in self.values
+
+    def options(self, texts: Iterable[str], switches: Iterable[str] = ()) -> dict[str, Any]:
+        """What was given as options of a layer.
+
+        Texts as they were typed; those that name variables of the process itself under ``expand``, those that only a
+        shell could work out under ``unknown``; options that the table does not know under ``unrecognised``.
+        """
+        found: dict[str, Any] = {key: True for key in switches if key in self.values}
+        for key in texts:
+            word = self.values[key][-1] if self.values.get(key) else None
+            if word is not None and (word.open or word.unknown):
+                found.setdefault("expand" if word.open else "unknown", {})[key] = word.text
+            elif word is not None:
+                found[key] = word.text
+        return {**found, "unrecognised": self.unrecognised} if self.unrecognised else found
 
 
 _SWITCH = Word("")

@@ -21,11 +21,14 @@ def _lightning(assume: Mapping[str, Any]) -> Layer:
 
 
 def _jax(assume: Mapping[str, Any]) -> Layer:
-    return jax(assume.get("local_device_ids"), distributed=bool(assume.get("distributed")))
+    ids = assume.get("local_device_ids")
+    ids = [int(part) for part in ids.split(",")] if isinstance(ids, str) else ids
+    return jax(ids, distributed=bool(assume.get("distributed")))
 
 
 def _tensorflow(assume: Mapping[str, Any]) -> Layer:
-    return tensorflow(assume.get("visible_device_list", ""))
+    ids = assume.get("visible_device_list", "")
+    return tensorflow(str(ids) if isinstance(ids, int) else ids)
 
 
 SCRIPTS: Mapping[str, Callable[[Mapping[str, Any]], Layer]] = {

@@ -9,9 +9,10 @@ from typing import Any
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Layer
 from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
+from .expanding import expanding
 from .options import Option, Options
 from .serving_options import SGLANG_SWITCHES, SGLANG_VALUES
-from .shapes import SWITCH, TEXT_OR_NUMBER, shaped, whole
+from .shapes import SWITCH, TEXT_OR_NUMBER, number_of, shaped
 from .telling import Teller, crowd
 from .words import Word
 
@@ -70,22 +71,17 @@ def _recognise(words: tuple[Word, ...], _: Mapping[str, Any]) -> Recognised:
             return Recognised(())
         rest = rest[1:]
     found = _OPTIONS.parse(rest, mixed=True)
-    options: dict[str, Any] = {"dp_attention": True} if found.has("dp_attention") else {}
-    for key in _GPU:
-        text = found.text(key)
-        if text is not None:
-            number = whole(text)
-            options[key] = text if number is None else number
-    if found.unrecognised:
-        options["unrecognised"] = found.unrecognised
-    return Recognised((Layer("sglang", options),))
+    return Recognised((Layer("sglang", found.options(_GPU, ("dp_attention",))),))
 
 
 def _apply(view: View, options: Mapping[str, Any], _: Topology) -> Outcome:
-    counts = {key: options.get(key, 0 if key in ("base_gpu_id", "node_rank") else 1) for key in _GPU}
-    for key, value in counts.items():
-        if not isinstance(value, int) or value < (0 if key in ("base_gpu_id", "node_rank") else 1):
-            return _tell.refused("error.sglang.number", option=_GPU[key].split()[0], asked=str(value))
+    counts: dict[str, int] = {}
+    for key, names in _GPU.items():
+        least = 0 if key in ("base_gpu_id", "node_rank") else 1
+        number = number_of(options.get(key, least))
+        if number is None or number < least:
+            return _tell.refused("error.sglang.number", option=names.split()[0], asked=str(options[key]))
+        counts[key] = number
     shared = bool(options.get("dp_attention")) or counts["attn_dp"] > 1
     groups = 1 if shared else counts["dp"]
     crowded = crowd(counts["tp"] * counts["pp"] * groups)
@@ -129,7 +125,7 @@ def _one_visible(view: View, ids: list[int]) -> Outcome:
 
 ROWS: Mapping[str, LayerRow] = {
     "sglang": LayerRow(
-        _apply,
+        expanding(_apply, ("node_rank",)),
         _SOURCE,
         shaped(**dict.fromkeys(_GPU, TEXT_OR_NUMBER), dp_attention=SWITCH, one_visible=SWITCH),
         "framework",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 _LARGEST = 10**15
 _QUOTED = 60
 _LONGEST_NUMBER = 20
+_AMOUNT = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 
 
 class Shape(NamedTuple):
@@ -51,7 +52,7 @@ TABLE = Shape(
 
 def shaped(**shapes: Shape) -> Callable[[Mapping[str, Any]], str | None]:
     """A row's ``problem``: the first option whose value does not fit; None where all do. Absent or None always fits."""
-    shapes.setdefault("unrecognised", TEXTS)
+    shapes = {"unrecognised": TEXTS, "expand": TABLE, "unknown": TABLE, **shapes}
 
     def problem(options: Mapping[str, Any]) -> str | None:
         for key, shape in shapes.items():
@@ -74,6 +75,34 @@ def whole(text: str) -> int | None:
     except ValueError:
         return None
     return value if abs(value) < _LARGEST else None
+
+
+def amount_of(text: str) -> float | None:
+    """An amount such as ``0.5``; None for any other text."""
+    return float(text) if _AMOUNT.fullmatch(text.strip()) else None
+
+
+def number_of(value: Any) -> int | None:
+    """A whole number that is given as one or as text; None for anything else."""
+    return value if _number(value) else whole(value) if isinstance(value, str) else None
+
+
+def facts(assume: Mapping[str, Any], **shapes: Shape) -> dict[str, Any]:
+    """What ``assume`` says of these options. Values of another type are passed over; a number may stand for its text."""
+    found = {}
+    for key, shape in shapes.items():
+        value = assume.get(key)
+        value = str(value) if shape is TEXT and type(value) in (int, float) else value
+        value = tuple(value) if isinstance(value, list) else value
+        if value is not None and shape.fits(value):
+            found[key] = value
+    return found
+
+
+def texts_of(assume: Mapping[str, Any], name: str) -> Mapping[str, str]:
+    """A table of texts in ``assume``, such as ``files``: path → what the file says."""
+    table = assume.get(name)
+    return {k: v for k, v in table.items() if _text(k) and _text(v)} if isinstance(table, Mapping) else {}
 
 
 _VERSION = re.compile(r"v?(\d{1,6})(?:\.(\d{1,6}))?(?:\.(\d{1,6}))?", re.ASCII)

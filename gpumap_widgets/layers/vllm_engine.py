@@ -12,10 +12,11 @@ from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Layer
 from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
 from .cuda import process_of
+from .expanding import expanding
 from .options import Option, Options
 from .serving_options import VLLM_SWITCHES, VLLM_VALUES
 from .settings import read_settings
-from .shapes import TEXT, TEXT_OR_NUMBER, older, shaped, whole
+from .shapes import TEXT, TEXT_OR_NUMBER, facts, number_of, older, shaped, texts_of, whole
 from .telling import Teller, crowd
 from .words import Word
 
@@ -35,6 +36,7 @@ _GPU = {
     "backend": "--distributed-executor-backend",
     "config": "--config",
 }
+_HARMLESS = ("node_rank", "config")
 _COUNTS = ("tp", "pp", "pcp", "dp", "dp_local", "nnodes", "node_rank")
 _OPTIONS = Options(
     [
@@ -77,26 +79,17 @@ def _recognise(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised
             return Recognised(())
         rest = rest[1:]
     found = _OPTIONS.parse(rest, mixed=True)
-    options = _from_file(found.text("config"), assume)
-    for key in _GPU:
-        text = found.text(key)
-        if text is not None and key != "config":
-            number = whole(text) if key in _COUNTS else None
-            options[key] = text if number is None else number
-    options |= {key: assume[key] for key in ("vllm",) if key in assume}
-    if found.unrecognised:
-        options["unrecognised"] = found.unrecognised
+    path, files = found.text("config"), texts_of(assume, "files")
+    plain = {key: value for key, value in found.options(_GPU).items() if key != "config"}
+    options = {**_from_file(files.get(path or "", "")), **plain, **facts(assume, vllm=TEXT)}
     return Recognised((Layer("vllm", options),))
 
 
-def _from_file(path: str | None, assume: Mapping[str, Any]) -> dict[str, Any]:
+def _from_file(text: str) -> dict[str, Any]:
     """``--config file.yaml``: the same options by their long names."""
-    files = assume.get("files")
-    text = files.get(path) if isinstance(files, Mapping) else None
-    settings = (read_settings(text) if isinstance(text, str) else None) or {}
-    plain = {name.replace("_", "-"): value for name, value in settings.items()}
+    plain = {name.replace("_", "-"): value for name, value in (read_settings(text) or {}).items()}
     found = {key: plain.get(names.split()[0].removeprefix("--")) for key, names in _GPU.items()}
-    return {key: value for key, value in found.items() if type(value) in (int, str)}
+    return {key: value for key, value in found.items() if TEXT_OR_NUMBER.fits(value)}
 
 
 class _Engine(NamedTuple):
@@ -111,13 +104,15 @@ class _Engine(NamedTuple):
 
 
 def _engine(options: Mapping[str, Any]) -> _Engine | Outcome:
-    counts = {key: options.get(key, 1) for key in ("tp", "pp", "pcp", "dp", "nnodes")}
-    for key, value in counts.items():
-        if not isinstance(value, int) or value < 1:
-            return _tell.refused("error.vllm.count", option=_GPU[key].split()[0], asked=str(value))
+    counts: dict[str, int] = {}
+    for key in ("tp", "pp", "pcp", "dp", "nnodes"):
+        number = number_of(options.get(key, 1))
+        if number is None or number < 1:
+            return _tell.refused("error.vllm.count", option=_GPU[key].split()[0], asked=str(options[key]))
+        counts[key] = number
     world = counts["tp"] * counts["pp"] * counts["pcp"]
-    here = options.get("dp_local")
-    engines = counts["dp"] if not isinstance(here, int) else here
+    here = number_of(options.get("dp_local"))
+    engines = counts["dp"] if here is None else here
     local = world // counts["nnodes"] if counts["dp"] == 1 else world
     if local < 1 or engines < 1:
         return _tell.refused("error.vllm.nobody", world=world, nodes=counts["nnodes"])
@@ -266,12 +261,12 @@ def _believed(view: View, options: Mapping[str, Any], topology: Topology) -> Out
 
 ROWS: Mapping[str, LayerRow] = {
     "vllm": LayerRow(
-        _apply,
+        expanding(_apply, _HARMLESS),
         SOURCE,
         shaped(**dict.fromkeys(_COUNTS, TEXT_OR_NUMBER), device_ids=TEXT_OR_NUMBER, backend=TEXT, vllm=TEXT),
         "framework",
         programs=("vllm", "-m vllm.entrypoints.openai.api_server", "-m vllm.entrypoints.api_server"),
         recognise=_recognise,
-        believed=_believed,
+        believed=expanding(_believed, _HARMLESS),
     ),
 }
