@@ -18,20 +18,8 @@ _NO_ENV: Mapping[str, Any] = FrozenDict()
 
 _RELEVANT_PREFIXES = (
     *("CUDA_", "NVIDIA_", "SLURM_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCALRANKID", "MV2_COMM_WORLD_"),
-    *(
-        "APPTAINERENV_",
-        "SINGULARITYENV_",
-        "PET_",
-        "RAY_",
-        "FLUX_",
-        "PBS_",
-        "LSB_",
-        "JSM_NAMESPACE_",
-        "HOROVOD_",
-        "SGLANG_",
-        "OLLAMA_",
-        "GGML_CUDA_",
-    ),
+    *("PET_", "RAY_", "FLUX_", "PBS_", "LSB_", "JSM_NAMESPACE_", "HOROVOD_", "SGLANG_", "OLLAMA_", "GGML_CUDA_"),
+    *("LLAMA_ARG_", "VLLM_", "ACCELERATE_", "TF_MIN_GPU_", "APPTAINERENV_", "SINGULARITYENV_"),
 )
 _RELEVANT_NAMES = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
