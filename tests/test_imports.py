@@ -37,7 +37,11 @@ HEAVY = (
 LAYERS = (
     "guard", "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
-    "tool_readers", "readings", "beliefs", "expectation", "error_messages", "remedies", "tasks", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
+    "tool_readers", "readings", "beliefs", "expectation", "misconceptions", "exercises", "error_messages", "remedies", "tasks",
+    "editing", "edges", "comparison", "sources",
+    "inspection", "evidence", "recordings",
+    "views", "live", "widgets",
+    "cli_records", "cli",
     "__main__",
 )  # fmt: skip
 """Each may import those before it. A package counts as one: its modules may import each other, without a circle."""
@@ -49,8 +53,14 @@ DOORS = {
     ("topology", "_repr_html_", "views.html"),
     ("topology", "to_frame", "views.frames"),
     ("scenario", "from_command", "commands"),
+    ("evidence.reading", "to_frame", "views.frames"),
+    ("inspection.kernel", "__str__", "views.inspections"),
+    ("inspection.kernel", "_repr_html_", "views.inspections"),
+    ("inspection.process", "__str__", "views.inspections"),
+    ("inspection.process", "_repr_html_", "views.inspections"),
     ("mapping", "__str__", "views.text"),
     ("mapping", "_repr_html_", "views.html"),
+    ("mapping", "_repr_html_", "views.verdicts"),
     ("mapping", "to_frame", "views.frames"),
 }
 ONLY_IN = {

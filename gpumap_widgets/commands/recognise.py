@@ -9,6 +9,7 @@ from typing import Any
 
 from ..layers import LAYERS, environment
 from ..layers.base import LayerRow
+from ..layers.scripts import script_layers
 from ..layers.words import Word
 from ..scenario import Layer, is_relevant
 from .shell import Token, read_script
@@ -152,7 +153,7 @@ def program(
                 return (*layers, *described) if described else None
         found = _find(words)
         if found is None:
-            break
+            return (*layers, *script_layers(assume))
         row, length = found
         assert row.recognise is not None
         known = row.recognise(words[length - 1 :], assume)
