@@ -33,7 +33,7 @@ def left_over(view: View, topology: Topology) -> Step:
 
 def apply_docker(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
     """A container of Docker: the GPUs that it was given, numbered from 0, and an environment of its own."""
-    if options.get("refused"):
+    if options.get("refused") in ("both", "capabilities", "ids"):
         return Outcome((), error=refusal(f"error.compose.{options['refused']}"))
     changes = environment_of(options, view.env)
     wrapped = {NVIDIA_VISIBLE_DEVICES: view.env["NV_GPU"].replace(" ", ",")} if _wrapped(view, options) else {}
