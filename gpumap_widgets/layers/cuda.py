@@ -96,7 +96,7 @@ def _order_doubt(order: DeviceOrder, reading: Reading, topology: Topology) -> se
     """What the order adds where no edge is left to carry it: with MIG it matters which GPU a number names."""
     stop = reading.stop
     numbered = stop is not None and stop.empties and reading.tokens[0].kind is Kind.INTEGER
-    mig = numbered and any(gpu.mig_mode for gpu in topology.gpus)
+    mig = numbered and any(topology.gpus[i].mig_mode for i in order.places)
     return {order.certainty} if mig else set()
 
 
