@@ -303,6 +303,14 @@ def _more_machines() -> Iterator[Topology]:
     yield from (Topology.of(*(m.name for m in models()[i : i + 3])) for i in range(0, len(models()), 40))
 
 
+CONTAINERS = (
+    "docker run --gpus '\"device=2,3\"' -e CUDA_VISIBLE_DEVICES=2,3 img",
+    "docker run --gpus device=2,0 img",
+    "docker run --gpus 1,2 img",
+    "docker run -e NVIDIA_VISIBLE_DEVICES=1 img",
+)
+
+
 def corpus() -> Iterator[Prediction]:
     """Scenarios that together say everything the engine has to say."""
     for row in test_visible_devices.all_rows():
@@ -321,6 +329,8 @@ def corpus() -> Iterator[Prediction]:
     yield resolve(Scenario.from_command(MIXED, late))
     yield resolve(Scenario(MIXED, (Layer("teleport"),)))
     yield resolve(Scenario(MIXED, (Layer("environment", {"set": 5}),)))
+    for command in CONTAINERS:
+        yield resolve(Scenario.from_command(MIXED, command))
     for served in ("0,1", "1,0"):
         yield resolve(Scenario(MIXED, (mps_daemon(served),)))
 
