@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         Process,
         Step,
     )
+    from .ranks.reporting import RanksSilent, report_ranks
+    from .ranks.workers import report_actors, report_workers
     from .readings import tool_readings
     from .resolver import resolve
     from .scenario import Layer, Scenario
@@ -57,6 +59,8 @@ _HOMES = {
     ".identity": "PciBusId",
     ".live": "observe",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
+    ".ranks.reporting": "RanksSilent report_ranks",
+    ".ranks.workers": "report_actors report_workers",
     ".readings": "tool_readings",
     ".resolver": "resolve",
     ".scenario": "Layer Scenario",
@@ -90,6 +94,7 @@ __all__ = [
     "PciBusId",
     "Prediction",
     "Process",
+    "RanksSilent",
     "Scenario",
     "Step",
     "Topology",
@@ -102,6 +107,9 @@ __all__ = [
     "observe",
     "preset",
     "processes",
+    "report_actors",
+    "report_ranks",
+    "report_workers",
     "resolve",
     "this_machine",
     "tool_readings",

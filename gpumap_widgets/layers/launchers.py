@@ -47,14 +47,17 @@ def torchrun(
     node_rank: int = 0,
     virtual_local_rank: bool = False,
     set_device: bool = True,
+    device_offset: int = 0,
     torch: str | None = None,
 ) -> Layer:
     """``torchrun``: ``nproc`` workers on this node (a number, ``gpu`` or ``auto``), each with RANK and LOCAL_RANK.
 
     ``virtual_local_rank``: its own mode since torch 2.10. ``set_device``: False when the script never selects a device.
+    ``device_offset``: what the script adds to its local rank before it selects.
     """
     options = {"nproc": str(nproc), "nnodes": nnodes, "node_rank": node_rank, "virtual": virtual_local_rank}
-    return Layer("torchrun", {**options, "set_device": set_device, **({"torch": torch} if torch else {})})
+    options |= {"set_device": set_device, **({"device_offset": device_offset} if device_offset else {})}
+    return Layer("torchrun", {**options, **({"torch": torch} if torch else {})})
 
 
 def _recognise_torchrun(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised:
@@ -64,14 +67,18 @@ def _recognise_torchrun(words: tuple[Word, ...], assume: Mapping[str, Any]) -> R
         text = found.text(key)
         if text is not None:
             options[key] = number(text.split(":")[-1], text)
-    options |= {key: assume[key] for key in ("set_device", "torch", "node_rank") if key in assume}
+    options |= {key: assume[key] for key in ("set_device", "device_offset", "torch", "node_rank") if key in assume}
     if found.unrecognised:
         options["unrecognised"] = found.unrecognised
     return Recognised((Layer("torchrun", options),))
 
 
 def _apply_torchrun(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
-    """Workers that inherit everything; with the virtual local rank each has its entry of the list alone."""
+    """Workers that inherit everything; with the virtual local rank each has its entry of the list alone.
+
+    ``first_rank``, ``world_size``: for nodes with unequal numbers of workers, where they do not follow from ``nnodes``
+    (elastic/agent/server/api.py: a node's first rank is the sum of the workers of the nodes before it).
+    """
     env = view.env
     asked = str(options.get("nproc", "1"))
     said = [_step("step.torchrun.count-gpu", {"asked": asked}, _TORCHRUN)] if asked in ("gpu", "auto") else []
@@ -86,8 +93,8 @@ def _apply_torchrun(view: View, options: Mapping[str, Any], topology: Topology) 
     if entries is not None and len(entries) < count:
         error = Message("error.torchrun.exceeds", FrozenDict({"local_rank": len(entries)}))
         return Outcome((), error=error)
-    first = int(options.get("node_rank") or 0) * count
-    world = count * int(options.get("nnodes") or 1)
+    node_rank, nodes = whole(options, "node_rank", 0), whole(options, "nnodes", 1)
+    first, world = whole(options, "first_rank", node_rank * count), whole(options, "world_size", count * nodes)
     key = "step.torchrun.virtual" if virtual else "step.torchrun"
     said.append(_step(key, {"count": count}, _VIRTUAL if virtual else _TORCHRUN))
     views = []
@@ -96,9 +103,10 @@ def _apply_torchrun(view: View, options: Mapping[str, Any], topology: Topology) 
         changes = {**ranks, "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(count)}
         if virtual:
             changes[CUDA_VISIBLE_DEVICES] = entries[k] if entries is not None else str(k)
-        chosen = (0,) if virtual or options.get("set_device") is False else (k,)
-        worker = replace(view.with_env(changes), rank=first + k, local_rank=int(ranks["LOCAL_RANK"]), chosen=chosen)
-        views.append(worker)
+        local_rank = int(ranks["LOCAL_RANK"])
+        chosen = (0,) if options.get("set_device") is False else (local_rank + whole(options, "device_offset", 0),)
+        worker = replace(view.with_env(changes), rank=first + k, local_rank=local_rank, chosen=chosen)
+        views.append(replace(worker, node_rank=node_rank) if nodes > 1 else worker)
     return Outcome(tuple(views), tuple(said))
 
 
@@ -115,6 +123,12 @@ def _step(key: str, fields: Mapping[str, Any], source: str, certainty: Certainty
 def number(text: str, otherwise: Any) -> Any:
     """A whole number as a command line gives it, ``otherwise`` for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < len("1000000000") else otherwise
+
+
+def whole(options: Mapping[str, Any], name: str, otherwise: int) -> int:
+    """An option that is a whole number, or its text; ``otherwise`` for anything else: a variable that nobody set."""
+    value = number(str(options.get(name, "")), None)
+    return otherwise if value is None else int(value)
 
 
 def _older(version: Any, than: tuple[int, int]) -> bool:

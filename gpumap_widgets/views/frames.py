@@ -7,16 +7,18 @@ from typing import Any
 import pandas as pd  # noqa: TID251 - the one place
 
 from ..mapping import Comparison, Prediction
+from ..ranks.report import RanksReport
 from ..topology import Topology
 from .rows import prediction_rows
 
 _INTEGERS = ("rank", "local_rank", "ordinal", "nvml_index", "memory_mib", "sm_count", "minor_number", "seen_nvml_index")
+_RANK_INTEGERS = ("world_size", "pid", "device_count")
 
 
 def _frame(records: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
     """A frame with these columns even when it is empty; numbers that may be missing are nullable integers."""
     frame = pd.DataFrame.from_records(records, columns=columns)
-    return frame.astype({name: "Int64" for name in columns if name in _INTEGERS})
+    return frame.astype({name: "Int64" for name in columns if name in (*_INTEGERS, *_RANK_INTEGERS)})
 
 
 def _capability(value: tuple[int, int] | None) -> str | None:
@@ -90,3 +92,18 @@ def comparison_frame(comparison: Comparison) -> pd.DataFrame:
             }
         )
     return _frame(records, columns)
+
+
+def ranks_frame(report: RanksReport) -> pd.DataFrame:
+    """A row for every process of a running job. ``attrs``: ``findings`` (rows of code, severity, message, remedy),
+    ``silent`` (who never answered), ``simulated``.
+    """
+    columns = ["rank", "local_rank", "worker", "host", "pid", "ordinal", "by", "nvml_index", "name", "pci_bus_id"]
+    columns += ["uuid", "mig_uuid", "memory_mib", "device_count", "cuda_visible_devices", "cuda_device_order"]
+    columns += ["told_by", "reason", "simulated"]
+    frame = _frame([{name: getattr(row, name) for name in columns} for row in report.rows], columns)
+    names = ("code", "severity", "message", "remedy")
+    frame.attrs["findings"] = [{name: getattr(found, name) for name in names} for found in report.findings]
+    frame.attrs["silent"] = list(report.silent)
+    frame.attrs["simulated"] = report.simulated
+    return frame
