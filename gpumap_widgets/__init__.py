@@ -23,9 +23,22 @@ if TYPE_CHECKING:
     from .beliefs import believed_orders
     from .certainty import Certainty
     from .comparison import compare
-    from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
+    from .errors import (
+        GpumapError,
+        ImpossibleMachine,
+        NoDriver,
+        UnreadableRecording,
+        UnreadableScenario,
+        UnreadableTopology,
+    )
+    from .evidence.log import append_evidence, log_evidence, log_run
+    from .evidence.reading import read_evidence
     from .identity import PciBusId
+    from .inspection.kernel import KernelInspection, inspect_kernel
+    from .inspection.process import MachineInspection, ProcessInspection, inspect_process, inspect_processes
     from .live import observe
+    from .live.launch import observe_workers
+    from .live.marks import footprint
     from .mapping import (
         Comparison,
         Device,
@@ -41,6 +54,8 @@ if TYPE_CHECKING:
     from .ranks.reporting import RanksSilent, report_ranks
     from .ranks.workers import report_actors, report_workers
     from .readings import tool_readings
+    from .recordings.saving import load_recording, save_recording
+    from .recordings.value import Recording
     from .resolver import resolve
     from .scenario import Layer, Scenario
     from .sources.capsule import Capsule, drift
@@ -55,13 +70,21 @@ _HOMES = {
     ".beliefs": "believed_orders",
     ".certainty": "Certainty",
     ".comparison": "compare",
-    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
+    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableRecording UnreadableScenario UnreadableTopology",
+    ".evidence.log": "append_evidence log_evidence log_run",
+    ".evidence.reading": "read_evidence",
     ".identity": "PciBusId",
+    ".inspection.kernel": "KernelInspection inspect_kernel",
+    ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
     ".live": "observe",
+    ".live.launch": "observe_workers",
+    ".live.marks": "footprint",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".ranks.reporting": "RanksSilent report_ranks",
     ".ranks.workers": "report_actors report_workers",
     ".readings": "tool_readings",
+    ".recordings.saving": "load_recording save_recording",
+    ".recordings.value": "Recording",
     ".resolver": "resolve",
     ".scenario": "Layer Scenario",
     ".sources.capsule": "Capsule drift",
@@ -85,7 +108,9 @@ __all__ = [
     "Gpu",
     "GpumapError",
     "ImpossibleMachine",
+    "KernelInspection",
     "Layer",
+    "MachineInspection",
     "Message",
     "MigInstance",
     "NoDriver",
@@ -94,23 +119,37 @@ __all__ = [
     "PciBusId",
     "Prediction",
     "Process",
+    "ProcessInspection",
     "RanksSilent",
+    "Recording",
     "Scenario",
     "Step",
     "Topology",
+    "UnreadableRecording",
     "UnreadableScenario",
     "UnreadableTopology",
+    "append_evidence",
     "believed_orders",
     "compare",
     "drift",
+    "footprint",
+    "inspect_kernel",
+    "inspect_process",
+    "inspect_processes",
     "links",
+    "load_recording",
+    "log_evidence",
+    "log_run",
     "observe",
+    "observe_workers",
     "preset",
     "processes",
+    "read_evidence",
     "report_actors",
     "report_ranks",
     "report_workers",
     "resolve",
+    "save_recording",
     "this_machine",
     "tool_readings",
 ]

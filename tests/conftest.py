@@ -13,6 +13,7 @@ from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Scenario
 from gpumap_widgets.sources.presets import preset
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
+from tests.live_tools import driven, libraries, place  # noqa: F401 - fixtures
 
 SOAK = os.environ.get("GPUMAP_SOAK") == "1"
 """Whether the long runs are wanted."""
@@ -83,6 +84,12 @@ def pairs(shown: Process) -> list[tuple[int, int | None]]:
 def listed(numbers: Sequence[object]) -> str:
     """Entries as a list for CUDA_VISIBLE_DEVICES."""
     return ",".join(map(str, numbers))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test's runs measured is no news to another's."""
+    monkeypatch.setenv("GPUMAP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.hookimpl(hookwrapper=True)

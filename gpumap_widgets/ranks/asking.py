@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import GpumapError, NoDriver
 from ..identity import bare_uuid
+from ..inspection.process import LOCAL_RANKS, rank_of
 from ..mapping import Process
 from ..resolver import resolve
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
@@ -25,8 +26,6 @@ from ..texts import say
 from ..topology import Gpu, MigInstance, Topology
 from .row import RankRow
 
-LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
-"""torchrun and most launchers; Open MPI; Intel MPI and MPICH; Slurm. The first that is set counts."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MOST_DEVICES = 1024
 
@@ -54,7 +53,7 @@ def ask_process(
     row = RankRow(
         rank=rank,
         world_size=world_size,
-        local_rank=local_rank(env),
+        local_rank=rank_of(env, LOCAL_RANKS),
         worker=worker,
         host=platform.node() or None,
         machine=_machine_id(),
@@ -75,19 +74,6 @@ def ask_process(
         why = say("ranks.out-of-range", ordinal=ordinal, count=witnesses.count) if witnesses.count else None
         return replace(row, reason=why or witnesses.why_no_device())
     return witnesses.described(row, ordinal)
-
-
-def local_rank(env: Mapping[str, str]) -> int | None:
-    """The local rank that a launcher set; None where none did."""
-    for name in LOCAL_RANKS:
-        if name in env:
-            return whole(env[name])
-    return None
-
-
-def whole(text: str | None) -> int | None:
-    """A number as a launcher writes it; None for any other text."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < len("1000000000") else None
 
 
 def _ordinal(device: object) -> int | None:

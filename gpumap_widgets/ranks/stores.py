@@ -18,8 +18,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ..errors import GpumapError
+from ..inspection.process import rank_of
 from ..texts import say
-from .asking import whole
 
 FIRST_PORT, PORTS, TRIES = 15000, 14000, 8
 """Ports of our own store: below those that Linux hands out (32768) and below torch's own default (29500)."""
@@ -62,7 +62,7 @@ def meet(deadline: float, env: Mapping[str, str] | None = None, *, port: int | N
         return None
     if dist is None:
         raise NoJob(say("ranks.torch-first", world=world), remedy=say("ranks.torch-first-remedy"))
-    address, master = env.get("MASTER_ADDR"), whole(env.get("MASTER_PORT"))
+    address, master = env.get("MASTER_ADDR"), rank_of(env, ("MASTER_PORT",))
     if not address or master is None or master > 65535:
         name = "MASTER_PORT" if address else "MASTER_ADDR"
         raise NoJob(say("ranks.no-master", world=world, name=name), remedy=say("ranks.no-master-remedy"))
@@ -91,12 +91,12 @@ def _distributed() -> Any:
 
 def _place(env: Mapping[str, str]) -> tuple[int, int]:
     """Rank and world size by the launcher's variables; (0, 1) where it set none."""
-    told = env.get("RANK"), env.get("WORLD_SIZE")
-    if told[1] is None:
+    if "WORLD_SIZE" not in env:
         return 0, 1
-    rank, world = whole(told[0]), whole(told[1])
+    rank, world = rank_of(env, ("RANK",)), rank_of(env, ("WORLD_SIZE",))
     if not world or (rank is None and world > 1) or (rank or 0) >= world:
-        raise NoJob(say("ranks.odd-rank", rank=told[0] or "", world=told[1]), remedy=say("ranks.odd-rank-remedy"))
+        told = {"rank": env.get("RANK", ""), "world": env["WORLD_SIZE"]}
+        raise NoJob(say("ranks.odd-rank", **told), remedy=say("ranks.odd-rank-remedy"))
     return rank or 0, world
 
 

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # noqa: TID251 - the one place
 
-from ..mapping import Comparison, Prediction
+from ..mapping import WITNESSES, Comparison, Edge, Prediction
 from ..ranks.report import RanksReport
 from ..topology import Topology
 from .rows import prediction_rows
 
-_INTEGERS = ("rank", "local_rank", "ordinal", "nvml_index", "memory_mib", "sm_count", "minor_number", "seen_nvml_index")
-_RANK_INTEGERS = ("world_size", "pid", "device_count")
+if TYPE_CHECKING:
+    from ..evidence.reading import EvidenceLine
+
+_INTEGERS = (
+    "rank",
+    "local_rank",
+    "ordinal",
+    "nvml_index",
+    "memory_mib",
+    "sm_count",
+    "minor_number",
+    "seen_nvml_index",
+    "pid",
+    "world_size",
+    "device_count",
+)
 
 
 def _frame(records: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
     """A frame with these columns even when it is empty; numbers that may be missing are nullable integers."""
     frame = pd.DataFrame.from_records(records, columns=columns)
-    return frame.astype({name: "Int64" for name in columns if name in (*_INTEGERS, *_RANK_INTEGERS)})
+    return frame.astype({name: "Int64" for name in columns if name in _INTEGERS})
 
 
 def _capability(value: tuple[int, int] | None) -> str | None:
@@ -67,9 +82,9 @@ def prediction_frame(prediction: Prediction) -> pd.DataFrame:
 
 
 def comparison_frame(comparison: Comparison) -> pd.DataFrame:
-    """A row for every ordinal: foretold beside seen, and the verdict."""
+    """A row for every ordinal: foretold beside seen, the verdict, and that of each witness."""
     columns = ["rank", "ordinal", "nvml_index", "name", "uuid", "seen_name", "seen_uuid", "seen_pci_bus_id"]
-    columns += ["seen_nvml_index", "verdict", "reason", "simulated"]
+    columns += ["seen_nvml_index", "verdict", *reversed(WITNESSES), "reason", "simulated"]
     gpus = comparison.prediction.scenario.topology.gpus
     records = []
     for edge in comparison.edges:
@@ -87,11 +102,48 @@ def comparison_frame(comparison: Comparison) -> pd.DataFrame:
                 "seen_pci_bus_id": seen.pci_bus_id if seen else None,
                 "seen_nvml_index": None if edge.seen_position is None else gpus[edge.seen_position].nvml_index,
                 "verdict": edge.verdict,
+                **_by_witness(edge, comparison),
                 "reason": str(edge.reason) if edge.reason else None,
-                "simulated": comparison.observation.simulated,
+                "simulated": comparison.simulated,
             }
         )
     return _frame(records, columns)
+
+
+def _by_witness(edge: Edge, comparison: Comparison) -> dict[str, str]:
+    own = edge.by or {comparison.observation.witness: edge}
+    return {name: one.verdict for name, one in own.items()}
+
+
+_HEAD = ("time", "what", "host", "pid", "user", "job", "rank", "local_rank", "world_size")
+_SEEN = ("nvml_index", "uuid", "name", "pci_bus_id", "memory_mib")
+_TOLD = ("told_by", "certainty", "verdict", "cuda_visible_devices", "cuda_device_order")
+_VERSIONS = ("driver", "cuda", "torch")
+
+
+def evidence_frame(lines: Iterable[EvidenceLine]) -> pd.DataFrame:
+    """A row for every device of every line of evidence, and one without a device for a line that has none."""
+    columns = [*_HEAD, "ordinal", "used", "used_by", *_SEEN, *_TOLD, *_VERSIONS, "simulated", "problem", "file", "line"]
+    records = []
+    for line in lines:
+        data, uses = line.data, line.data["uses"]
+        for device in data["devices"] or [{}]:
+            ordinal = device.get("ordinal")
+            records.append(
+                {name: data[name] for name in (*_HEAD, *_TOLD, "simulated")}
+                | {name: device.get(name) for name in _SEEN}
+                | {name: data["versions"].get(name) for name in _VERSIONS}
+                | {
+                    "ordinal": ordinal,
+                    "used": None if uses is None or ordinal is None else ordinal in uses["ordinals"],
+                    "used_by": uses["by"] if uses else None,
+                    "problem": "; ".join(data["problems"]) or None,
+                    "file": line.file,
+                    "line": line.number,
+                }
+            )
+    frame = _frame(records, columns).astype({"used": "boolean"})
+    return frame.assign(time=pd.to_datetime(frame["time"], utc=True, format="ISO8601"))
 
 
 def ranks_frame(report: RanksReport) -> pd.DataFrame:

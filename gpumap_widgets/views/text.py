@@ -23,7 +23,7 @@ def short_uuid(uuid: str | None) -> str:
     return "" if uuid is None else uuid if len(uuid) <= _SHORT_UUID else f"{uuid[:_SHORT_UUID]}…"
 
 
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell; columns that are empty throughout are left out."""
     keep = [i for i in range(len(head)) if any(row[i] for row in rows)] if rows else list(range(len(head)))
     lines = [[head[i] for i in keep], *([_one_line(row[i]) for i in keep] for row in rows)]
@@ -59,7 +59,7 @@ def topology_text(topology: Topology) -> str:
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
     notes = "".join(f"\n{_one_line(note)}" for note in topology.notes)
     title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({_one_line(topology.source + driver)})"
-    return f"{title}\n{_grid(head, rows)}{notes}" if rows else title + notes
+    return f"{title}\n{grid(head, rows)}{notes}" if rows else title + notes
 
 
 def prediction_text(prediction: Prediction) -> str:
@@ -71,7 +71,7 @@ def prediction_text(prediction: Prediction) -> str:
         names = ("rank", "ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty")
         rows = [_cells(row) for row in prediction_rows(prediction)]
         if rows:
-            lines.append(_grid([say(f"column.{name}") for name in names], rows))
+            lines.append(grid([say(f"column.{name}") for name in names], rows))
     return "\n".join(_one_line_each(lines))
 
 
@@ -107,15 +107,19 @@ def _cells(row: Row) -> list[str]:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """The verdict, its reason, and foretold beside seen."""
-    head = [say(f"column.{name}") for name in ("rank", "ordinal", "foretold", "seen", "verdict")]
+    """The verdict, its reason, and foretold beside seen, with what each witness says of it."""
+    names = tuple(dict.fromkeys(part.observation.witness for part in comparison.each))
+    head = [say(f"column.{name}") for name in ("rank", "ordinal", "foretold", "seen")]
+    head += [say(f"column.witness-{name}") for name in names]
     rows = []
     for edge in comparison.edges:
         foretold = edge.predicted.gpu.short_name if edge.predicted else say("cell.none")
         seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
-        rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, edge.verdict])
+        own = edge.by or {names[0]: edge}
+        said = [own[name].verdict if name in own else "" for name in names]
+        rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, *said])
     lines = [f"{comparison.verdict}: {comparison.reason}"]
-    return "\n".join(_one_line_each([*lines, _grid(head, rows)] if rows else lines))
+    return "\n".join(_one_line_each([*lines, grid(head, rows)] if rows else lines))
 
 
 def findings_text(findings: Sequence[Finding]) -> list[str]:
@@ -132,7 +136,7 @@ def ranks_text(report: RanksReport) -> str:
     names = ("worker", "host", "local_rank", "pid", "visible", "order", "uses", "nvml_index", "name", "pci", "uuid")
     head = [say(f"column.{name}") for name in (*names, "memory", "told_by")]
     rows = _rank_rows(report)
-    return "\n".join(_one_line_each([title, *([_grid(head, rows)] if rows else []), *findings_text(report.findings)]))
+    return "\n".join(_one_line_each([title, *([grid(head, rows)] if rows else []), *findings_text(report.findings)]))
 
 
 def _rank_rows(report: RanksReport) -> list[list[str]]:

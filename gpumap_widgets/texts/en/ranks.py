@@ -42,11 +42,8 @@ SENTENCES = {
     "finding.variables-differ": "The workers' variables differ. {values}",
     "remedy.variables-differ": "Set them in one place, before the launcher starts its workers.",
     "column.worker": "worker",
-    "column.host": "host",
     "column.local_rank": "local rank",
-    "column.pid": "PID",
     "column.visible": "CUDA_VISIBLE_DEVICES",
     "column.order": "CUDA_DEVICE_ORDER",
     "column.uses": "uses",
-    "column.told_by": "told by",
 }
