@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         Process,
         Step,
     )
+    from .ranks.reporting import RanksSilent, report_ranks
+    from .ranks.workers import report_actors, report_workers
     from .readings import tool_readings
     from .recordings.saving import load_recording, save_recording
     from .recordings.value import Recording
@@ -78,6 +80,8 @@ _HOMES = {
     ".live.launch": "observe_workers",
     ".live.marks": "footprint",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
+    ".ranks.reporting": "RanksSilent report_ranks",
+    ".ranks.workers": "report_actors report_workers",
     ".readings": "tool_readings",
     ".recordings.saving": "load_recording save_recording",
     ".recordings.value": "Recording",
@@ -116,6 +120,7 @@ __all__ = [
     "Prediction",
     "Process",
     "ProcessInspection",
+    "RanksSilent",
     "Recording",
     "Scenario",
     "Step",
@@ -140,6 +145,9 @@ __all__ = [
     "preset",
     "processes",
     "read_evidence",
+    "report_actors",
+    "report_ranks",
+    "report_workers",
     "resolve",
     "save_recording",
     "this_machine",

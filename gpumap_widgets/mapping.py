@@ -135,13 +135,17 @@ class Step(NamedTuple):
         return self.message.text()
 
 
+SEVERITIES = ("error", "warning", "info")
+"""Most harmful first: not what anybody wants; probably not what was meant; worth knowing."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something worth saying about a scenario."""
 
     code: str
     severity: str
-    """``error`` (not what anybody wants), ``warning`` (probably not what was meant), ``info``."""
+    """One of `SEVERITIES`."""
     said: Message
     fix: Message | None
     source: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .certainty import Certainty, least
 from .layers import Folded, client_refused, fold, process_of
-from .mapping import Finding, Prediction, Step
+from .mapping import SEVERITIES, Finding, Prediction, Step
 from .scenario import Scenario
 
 
@@ -43,5 +43,7 @@ def _explain(prediction: Prediction, worker: int = 0) -> tuple[Step, ...]:
 
 def _diagnose(prediction: Prediction) -> tuple[Finding, ...]:
     from .diagnosis import diagnose
+    from .job_findings import diagnose_job
 
-    return diagnose(prediction)
+    found = (*diagnose(prediction), *diagnose_job(prediction))
+    return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))

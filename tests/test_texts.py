@@ -20,8 +20,10 @@ from gpumap_widgets.certainty import Certainty
 from gpumap_widgets.diagnosis import RULES as FINDING_RULES
 from gpumap_widgets.explanation import _ORDER_SOURCES
 from gpumap_widgets.grammar import RULES
+from gpumap_widgets.job_findings import RULES as JOB_RULES
 from gpumap_widgets.layers import mps_daemon
-from gpumap_widgets.mapping import Message, Prediction
+from gpumap_widgets.mapping import SEVERITIES, Message, Prediction
+from gpumap_widgets.ranks.report import RULES as RANK_RULES
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
 from gpumap_widgets.texts import LANGUAGES, say, sentences
@@ -233,9 +235,10 @@ def test_every_rule_of_the_grammar_has_its_sentence() -> None:
 
 
 def test_every_finding_has_its_sentences() -> None:
-    assert family("finding") == {rule.code for rule in FINDING_RULES}
-    assert family("remedy") == {rule.code for rule in FINDING_RULES if rule.remedy}
-    assert {rule.severity for rule in FINDING_RULES} <= family("severity")
+    rules = (*FINDING_RULES, *JOB_RULES, *RANK_RULES)
+    assert family("finding") == {rule.code for rule in rules}
+    assert family("remedy") == {rule.code for rule in rules if rule.remedy}
+    assert {rule.severity for rule in rules} <= set(SEVERITIES) == family("severity")
 
 
 def test_every_order_has_its_sentence_and_its_source() -> None:

@@ -18,7 +18,7 @@ from ..errors import NoDriver
 from ..frozen import FrozenDict
 from ..inspection.driver import STARTED, DriverView, loaded_driver, started_driver
 from ..inspection.naming import full_uuid, place_of
-from ..inspection.process import job_of, rank_of
+from ..inspection.process import LOCAL_RANKS, job_of, rank_of
 from ..inspection.system import ROOT, SystemView, is_kept, numbers_are_ours
 from ..mapping import Comparison, Observation, ObservedDevice, Prediction
 from ..resolver import resolve
@@ -31,7 +31,6 @@ from .schema import MARK, SCHEMA
 
 DRIVER, TORCH, PREDICTION, NOBODY = "driver", "torch", "prediction", "nobody"
 """Who told the devices."""
-_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "FLUX_TASK_LOCAL_ID")
 _SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 Line = dict[str, Any]
 
@@ -102,7 +101,7 @@ def _head(what: str, env: Mapping[str, str], time: str = "") -> Line:
         "user": user_name(),
         "job": job_of(SystemView(os.getpid(), environ=FrozenDict(env))),
         "rank": rank_of(env),
-        "local_rank": rank_of(env, _LOCAL_RANKS),
+        "local_rank": rank_of(env, LOCAL_RANKS),
         "world_size": rank_of(env, _SIZES),
         "cuda_visible_devices": env.get(CUDA_VISIBLE_DEVICES),
         "cuda_device_order": env.get(CUDA_DEVICE_ORDER),

@@ -238,6 +238,10 @@ _JOBS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Kind of job → the variables that name it, the first that are all there. Sources: sbatch(1), torch/distributed/run.py,
 PMIx standard 4.1 section 5, qsub(1B), the manuals of LSF, Flux and Ray."""
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "FLUX_TASK_LOCAL_ID")
+"""Variables that hold a process's number on its host: torchrun's and most launchers', Open MPI's, Intel MPI's and
+MPICH's, Slurm's, Flux's.
+"""
 
 
 def job_of(system: SystemView) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd  # noqa: TID251 - the one place
 
 from ..mapping import WITNESSES, Comparison, Edge, Prediction
+from ..ranks.report import RanksReport
 from ..topology import Topology
 from .rows import prediction_rows
 
@@ -25,6 +26,7 @@ _INTEGERS = (
     "seen_nvml_index",
     "pid",
     "world_size",
+    "device_count",
 )
 
 
@@ -142,3 +144,18 @@ def evidence_frame(lines: Iterable[EvidenceLine]) -> pd.DataFrame:
             )
     frame = _frame(records, columns).astype({"used": "boolean"})
     return frame.assign(time=pd.to_datetime(frame["time"], utc=True, format="ISO8601"))
+
+
+def ranks_frame(report: RanksReport) -> pd.DataFrame:
+    """A row for every process of a running job. ``attrs``: ``findings`` (rows of code, severity, message, remedy),
+    ``silent`` (who never answered), ``simulated``.
+    """
+    columns = ["rank", "local_rank", "worker", "host", "pid", "ordinal", "by", "nvml_index", "name", "pci_bus_id"]
+    columns += ["uuid", "mig_uuid", "memory_mib", "device_count", "cuda_visible_devices", "cuda_device_order"]
+    columns += ["told_by", "reason", "simulated"]
+    frame = _frame([{name: getattr(row, name) for name in columns} for row in report.rows], columns)
+    names = ("code", "severity", "message", "remedy")
+    frame.attrs["findings"] = [{name: getattr(found, name) for name in names} for found in report.findings]
+    frame.attrs["silent"] = list(report.silent)
+    frame.attrs["simulated"] = report.simulated
+    return frame
