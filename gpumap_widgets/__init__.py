@@ -23,8 +23,19 @@ if TYPE_CHECKING:
     from .beliefs import believed_orders
     from .certainty import Certainty
     from .comparison import compare
-    from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
+    from .errors import (
+        GpumapError,
+        ImpossibleMachine,
+        NoDriver,
+        UnreadableRecording,
+        UnreadableScenario,
+        UnreadableTopology,
+    )
+    from .evidence.log import append_evidence, log_evidence, log_run
+    from .evidence.reading import read_evidence
     from .identity import PciBusId
+    from .inspection.kernel import KernelInspection, inspect_kernel
+    from .inspection.process import MachineInspection, ProcessInspection, inspect_process, inspect_processes
     from .live import observe
     from .live.launch import observe_workers
     from .live.marks import footprint
@@ -41,6 +52,8 @@ if TYPE_CHECKING:
         Step,
     )
     from .readings import tool_readings
+    from .recordings.saving import load_recording, save_recording
+    from .recordings.value import Recording
     from .resolver import resolve
     from .scenario import Layer, Scenario
     from .sources.capsule import Capsule, drift
@@ -55,13 +68,19 @@ _HOMES = {
     ".beliefs": "believed_orders",
     ".certainty": "Certainty",
     ".comparison": "compare",
-    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
+    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableRecording UnreadableScenario UnreadableTopology",
+    ".evidence.log": "append_evidence log_evidence log_run",
+    ".evidence.reading": "read_evidence",
     ".identity": "PciBusId",
+    ".inspection.kernel": "KernelInspection inspect_kernel",
+    ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
     ".live": "observe",
     ".live.launch": "observe_workers",
     ".live.marks": "footprint",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".readings": "tool_readings",
+    ".recordings.saving": "load_recording save_recording",
+    ".recordings.value": "Recording",
     ".resolver": "resolve",
     ".scenario": "Layer Scenario",
     ".sources.capsule": "Capsule drift",
@@ -85,7 +104,9 @@ __all__ = [
     "Gpu",
     "GpumapError",
     "ImpossibleMachine",
+    "KernelInspection",
     "Layer",
+    "MachineInspection",
     "Message",
     "MigInstance",
     "NoDriver",
@@ -94,21 +115,33 @@ __all__ = [
     "PciBusId",
     "Prediction",
     "Process",
+    "ProcessInspection",
+    "Recording",
     "Scenario",
     "Step",
     "Topology",
+    "UnreadableRecording",
     "UnreadableScenario",
     "UnreadableTopology",
+    "append_evidence",
     "believed_orders",
     "compare",
     "drift",
     "footprint",
+    "inspect_kernel",
+    "inspect_process",
+    "inspect_processes",
     "links",
+    "load_recording",
+    "log_evidence",
+    "log_run",
     "observe",
     "observe_workers",
     "preset",
     "processes",
+    "read_evidence",
     "resolve",
+    "save_recording",
     "this_machine",
     "tool_readings",
 ]

@@ -16,7 +16,7 @@ from .certainty import Certainty
 from .errors import GpumapError
 from .explanation import gpu_name, message
 from .mapping import Message, Prediction, Process
-from .misconceptions import COUNT, LIST, MISCONCEPTIONS, WHICH, Map
+from .misconceptions import COUNT, LIST, MISCONCEPTIONS, WHICH, Map, map_of
 from .resolver import resolve
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from .topology import Topology
@@ -81,7 +81,7 @@ class Exercise:
         """A right answer: an nvidia-smi index or ``none``, a number, or a list."""
         if self.kind == LIST:
             return _list_for(self)
-        return _answer(self, _map(self.process))
+        return _answer(self, map_of(self.process))
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
@@ -122,10 +122,6 @@ def _answer(exercise: Exercise, found: Map) -> str:
     if exercise.ordinal >= len(found):
         return NONE
     return str(exercise.scenario.topology.gpus[found[exercise.ordinal]].nvml_index)
-
-
-def _map(process: Process) -> Map:
-    return tuple(device.position for device in process.devices)
 
 
 def _with_list(scenario: Scenario, value: str) -> Scenario:

@@ -77,6 +77,10 @@ class Process:
     node_rank: int | None = None
     worker: str = ""
     """What the tool calls it, where that is no rank: ``actor 0``."""
+    left: tuple[int, ...] = ()
+    """Positions in ``topology.gpus`` that NVML counts here: what containers and cgroups leave, whether it works or not."""
+    mig: Mapping[int, tuple[int, ...]] = field(default_factory=FrozenDict)
+    """Position → numbers of the MIG instances that are left, for GPUs that do not have all of theirs here."""
 
     @property
     def nvml_indices(self) -> tuple[int | None, ...]:

@@ -19,6 +19,11 @@ Map = tuple[int, ...]
 """Positions of GPUs by CUDA number."""
 
 
+def map_of(process: Process) -> Map:
+    """What a process really has."""
+    return tuple(device.position for device in process.devices)
+
+
 class Misconception(NamedTuple):
     """One thing that people believe, and where it goes wrong."""
 
@@ -55,7 +60,7 @@ def _thinks_order(prediction: Prediction, worker: int) -> Map:
 def _thinks_filter(prediction: Prediction, worker: int) -> Map:
     """The list only says which GPUs; their order stays."""
     process = prediction.processes[worker]
-    shown = set(_map(process))
+    shown = set(map_of(process))
     return tuple(i for i in process.order.places if i in shown)
 
 
@@ -69,7 +74,7 @@ def _thinks_skip(prediction: Prediction, worker: int) -> Map:
     """An entry that is wrong is skipped."""
     process = prediction.processes[worker]
     entries = _entries(process)
-    return _map(process) if entries is None else _numbered(entries, process.order.places)
+    return map_of(process) if entries is None else _numbered(entries, process.order.places)
 
 
 def _thinks_last(prediction: Prediction, worker: int) -> Map:
@@ -86,7 +91,7 @@ def _thinks_last(prediction: Prediction, worker: int) -> Map:
 def _thinks_all(prediction: Prediction, worker: int) -> Map:
     """Set to nothing is the same as unset."""
     process = prediction.processes[worker]
-    return tuple(process.order.places) if not process.env.get(CUDA_VISIBLE_DEVICES) else _map(process)
+    return tuple(process.order.places) if not process.env.get(CUDA_VISIBLE_DEVICES) else map_of(process)
 
 
 def _thinks_index(prediction: Prediction, worker: int) -> Map:
@@ -100,7 +105,7 @@ def _thinks_index(prediction: Prediction, worker: int) -> Map:
 def _thinks_one_each(prediction: Prediction, worker: int) -> Map:
     """The launcher gives every worker its own GPU as cuda:0."""
     process = prediction.processes[worker]
-    return (_map(process)[worker],) if worker < len(process.devices) else _map(process)
+    return (map_of(process)[worker],) if worker < len(process.devices) else map_of(process)
 
 
 # --- scenarios --------------------------------------------------------------------------------------------------------

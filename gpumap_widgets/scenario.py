@@ -19,10 +19,12 @@ _NO_ENV: Mapping[str, Any] = FrozenDict()
 _RELEVANT_PREFIXES = (
     *("CUDA_", "NVIDIA_", "SLURM_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCALRANKID", "MV2_COMM_WORLD_"),
     *("PET_", "RAY_", "FLUX_", "PBS_", "LSB_", "JSM_NAMESPACE_", "HOROVOD_", "SGLANG_", "OLLAMA_", "GGML_CUDA_"),
+    *("LLAMA_ARG_", "VLLM_", "ACCELERATE_", "TF_MIN_GPU_", "APPTAINERENV_", "SINGULARITYENV_"),
 )
 _RELEVANT_NAMES = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
     | {"GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK"}
+    | {"NV_GPU"}
 )
 
 
@@ -209,6 +211,7 @@ def asdict_topology(topology: Topology) -> dict[str, Any]:
         "platform",
         "default_order",
         "default_order_measured",
+        "default_order_date",
         "source",
         "simulated",
         "notes",
@@ -227,7 +230,20 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
 
 
 _TYPES: Mapping[str, type] = {
-    **dict.fromkeys(["name", "uuid", "pci_bus_id", "problem", "profile", "driver_version", "platform", "source"], str),
+    **dict.fromkeys(
+        [
+            "name",
+            "uuid",
+            "pci_bus_id",
+            "problem",
+            "profile",
+            "driver_version",
+            "platform",
+            "source",
+            "default_order_date",
+        ],
+        str,
+    ),
     **dict.fromkeys(["mig_mode", "default_order_measured", "simulated"], bool),
 }
 """Type of a field in JSON; whatever is not named here is a whole number."""

@@ -99,6 +99,8 @@ class Topology:
     """CUDA's own order as positions in ``gpus``, where a source printed or measured it; else None."""
     default_order_measured: bool = False
     """True when a probe that set the environment itself saw ``default_order``; a log does not show its environment."""
+    default_order_date: str | None = None
+    """ISO time at which it was measured; None where it was not, or nobody noted when."""
     source: str = "described"
     """Where the machine comes from, in a few words: ``nvidia-smi -L``, ``NVML on this machine``, ``preset``."""
     simulated: bool = False
@@ -150,6 +152,11 @@ class Topology:
     def usable(self) -> tuple[int, ...]:
         """Positions of the GPUs that a process can open: those without a known problem."""
         return self.memo("usable", lambda: tuple(i for i, gpu in enumerate(self.gpus) if gpu.problem is None))
+
+    @property
+    def every(self) -> tuple[int, ...]:
+        """Positions of all GPUs, those that cannot be used included."""
+        return self.memo("every", lambda: tuple(range(len(self.gpus))))
 
     @classmethod
     def of(

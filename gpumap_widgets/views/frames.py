@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # noqa: TID251 - the one place
 
@@ -10,7 +11,21 @@ from ..mapping import WITNESSES, Comparison, Edge, Prediction
 from ..topology import Topology
 from .rows import prediction_rows
 
-_INTEGERS = ("rank", "local_rank", "ordinal", "nvml_index", "memory_mib", "sm_count", "minor_number", "seen_nvml_index")
+if TYPE_CHECKING:
+    from ..evidence.reading import EvidenceLine
+
+_INTEGERS = (
+    "rank",
+    "local_rank",
+    "ordinal",
+    "nvml_index",
+    "memory_mib",
+    "sm_count",
+    "minor_number",
+    "seen_nvml_index",
+    "pid",
+    "world_size",
+)
 
 
 def _frame(records: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
@@ -96,3 +111,34 @@ def comparison_frame(comparison: Comparison) -> pd.DataFrame:
 def _by_witness(edge: Edge, comparison: Comparison) -> dict[str, str]:
     own = edge.by or {comparison.observation.witness: edge}
     return {name: one.verdict for name, one in own.items()}
+
+
+_HEAD = ("time", "what", "host", "pid", "user", "job", "rank", "local_rank", "world_size")
+_SEEN = ("nvml_index", "uuid", "name", "pci_bus_id", "memory_mib")
+_TOLD = ("told_by", "certainty", "verdict", "cuda_visible_devices", "cuda_device_order")
+_VERSIONS = ("driver", "cuda", "torch")
+
+
+def evidence_frame(lines: Iterable[EvidenceLine]) -> pd.DataFrame:
+    """A row for every device of every line of evidence, and one without a device for a line that has none."""
+    columns = [*_HEAD, "ordinal", "used", "used_by", *_SEEN, *_TOLD, *_VERSIONS, "simulated", "problem", "file", "line"]
+    records = []
+    for line in lines:
+        data, uses = line.data, line.data["uses"]
+        for device in data["devices"] or [{}]:
+            ordinal = device.get("ordinal")
+            records.append(
+                {name: data[name] for name in (*_HEAD, *_TOLD, "simulated")}
+                | {name: device.get(name) for name in _SEEN}
+                | {name: data["versions"].get(name) for name in _VERSIONS}
+                | {
+                    "ordinal": ordinal,
+                    "used": None if uses is None or ordinal is None else ordinal in uses["ordinals"],
+                    "used_by": uses["by"] if uses else None,
+                    "problem": "; ".join(data["problems"]) or None,
+                    "file": line.file,
+                    "line": line.number,
+                }
+            )
+    frame = _frame(records, columns).astype({"used": "boolean"})
+    return frame.assign(time=pd.to_datetime(frame["time"], utc=True, format="ISO8601"))

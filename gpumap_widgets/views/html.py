@@ -62,6 +62,11 @@ def cell(text: str, css: str = "", title: str = "") -> str:
     return tag("td", escape(text), css, title=title)
 
 
+def plain_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts; ``columns`` are keys of their heads."""
+    return _table(caption, columns, (tag("tr", "".join(cell(text, "gpumap-wrap") for text in row)) for row in rows))
+
+
 def swatch(position: int) -> str:
     """The colour of a GPU as a small square."""
     return tag("span", "", "gpumap-swatch", style=f"background:{colour(position)}", aria_hidden="true")

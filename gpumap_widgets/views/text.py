@@ -20,7 +20,7 @@ def short_uuid(uuid: str | None) -> str:
     return "" if uuid is None else uuid if len(uuid) <= _SHORT_UUID else f"{uuid[:_SHORT_UUID]}…"
 
 
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell; columns that are empty throughout are left out."""
     keep = [i for i in range(len(head)) if any(row[i] for row in rows)] if rows else list(range(len(head)))
     lines = [[head[i] for i in keep], *([_one_line(row[i]) for i in keep] for row in rows)]
@@ -56,7 +56,7 @@ def topology_text(topology: Topology) -> str:
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
     notes = "".join(f"\n{_one_line(note)}" for note in topology.notes)
     title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({_one_line(topology.source + driver)})"
-    return f"{title}\n{_grid(head, rows)}{notes}" if rows else title + notes
+    return f"{title}\n{grid(head, rows)}{notes}" if rows else title + notes
 
 
 def prediction_text(prediction: Prediction) -> str:
@@ -68,7 +68,7 @@ def prediction_text(prediction: Prediction) -> str:
         names = ("rank", "ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty")
         rows = [_cells(row) for row in prediction_rows(prediction)]
         if rows:
-            lines.append(_grid([say(f"column.{name}") for name in names], rows))
+            lines.append(grid([say(f"column.{name}") for name in names], rows))
     return "\n".join(_one_line_each(lines))
 
 
@@ -116,4 +116,4 @@ def comparison_text(comparison: Comparison) -> str:
         said = [own[name].verdict if name in own else "" for name in names]
         rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, *said])
     lines = [f"{comparison.verdict}: {comparison.reason}"]
-    return "\n".join(_one_line_each([*lines, _grid(head, rows)] if rows else lines))
+    return "\n".join(_one_line_each([*lines, grid(head, rows)] if rows else lines))
