@@ -315,6 +315,10 @@ def corpus() -> Iterator[Prediction]:
             for value in (None, "", "0", "1,2,9", "0,0", "GPU-zz"):
                 yield predict(topology, value, order)
     yield resolve(Scenario.from_command(MIXED, "torchrun --nproc-per-node=5 t.py"))
+    yield resolve(Scenario.from_command(MIXED, "torchrun --no-such t.py"))
+    yield resolve(Scenario.from_command(MIXED, "CUDA_VISABLE_DEVICES=0 python t.py"))
+    late = "import os, torch\ntorch.cuda.init()\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'"
+    yield resolve(Scenario.from_command(MIXED, late))
     yield resolve(Scenario(MIXED, (Layer("teleport"),)))
     yield resolve(Scenario(MIXED, (Layer("environment", {"set": 5}),)))
     for served in ("0,1", "1,0"):

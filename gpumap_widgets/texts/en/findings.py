@@ -12,4 +12,9 @@ SENTENCES = {
     "finding.undocumented-order": "“{value}” is no value that NVIDIA documents for CUDA_DEVICE_ORDER.",
     "remedy.undocumented-order": "Use PCI_BUS_ID, or unset the variable for the default.",
     "finding.unusable-gpu": "The {gpu} cannot be used: {problem}",
+    "finding.set-too-late": "{name} is set to “{value}” after CUDA has started: it changes nothing in this process.",
+    "remedy.set-too-late": "Set it before the first call that starts CUDA; in a notebook restart the kernel and set it in the first cell.",
+    "finding.near-miss-name": "{name} is no variable that CUDA reads.",
+    "remedy.near-miss-name": "Write {meant}.",
+    "finding.unrecognised-option": "{tool}: {options} is not known here; it is taken to leave the GPUs alone.",
 }
