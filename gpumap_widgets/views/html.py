@@ -258,6 +258,8 @@ def layer_html(layer: Layer) -> str:
 def _option(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(_option, value))
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={_option(one)}" for name, one in value.items())
     return "yes" if value is True else str(value)
 
 

@@ -114,7 +114,7 @@ SENTENCES = {
     "graph.container": "inside",
     "graph.container-sub": "{n} GPUs left, counted anew",
     "graph.container-host": "nvidia-smi {index} outside",
-    "graph.container-out": "not inside",
+    "graph.container-out": "out",
     "graph.ranks": "workers",
     "graph.ranks-sub": "{n} processes",
     "graph.rank-missing": "cuda:{ordinal} is not there",
