@@ -59,10 +59,11 @@ DOORS = {
     ("inspection.process", "__str__", "views.inspections"),
     ("inspection.process", "_repr_html_", "views.inspections"),
     ("mapping", "__str__", "views.text"),
-    ("mapping", "_repr_html_", "views.html"),
+    ("mapping", "_repr_html_", "views.workers"),
+    ("mapping", "matrix", "views.matrix"),
     ("mapping", "_repr_html_", "views.verdicts"),
     ("mapping", "to_frame", "views.frames"),
-    ("ranks.report", "__str__", "views.text"),
+    ("ranks.report", "__str__", "views.ranks"),
     ("ranks.report", "to_frame", "views.frames"),
 }
 ONLY_IN = {

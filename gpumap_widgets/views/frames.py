@@ -10,6 +10,8 @@ import pandas as pd  # noqa: TID251 - the one place
 from ..mapping import WITNESSES, Comparison, Edge, Prediction
 from ..ranks.report import RanksReport
 from ..topology import Topology
+from .matrix import Matrix
+from .matrix_text import device_texts
 from .rows import prediction_rows
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _INTEGERS = (
     "pid",
     "world_size",
     "device_count",
+    "node_rank",
 )
 
 
@@ -60,9 +63,12 @@ def topology_frame(topology: Topology) -> pd.DataFrame:
 def prediction_frame(prediction: Prediction) -> pd.DataFrame:
     """A row for every (process, ordinal) and, with no ordinal, for every hidden GPU."""
     columns = ["rank", "local_rank", "ordinal", "nvml_index", "name", "pci_bus_id", "uuid", "mig_uuid", "memory_mib"]
-    columns += ["certainty", "entry", "reason"]
+    columns += ["certainty", "entry", "reason", "worker", "node_rank", "uses"]
     records = [
         {
+            "worker": row.worker,
+            "node_rank": row.node_rank,
+            "uses": row.uses,
             "rank": row.rank,
             "local_rank": row.local_rank,
             "ordinal": row.ordinal,
@@ -79,6 +85,22 @@ def prediction_frame(prediction: Prediction) -> pd.DataFrame:
         for row in prediction_rows(prediction)
     ]
     return _frame(records, columns)
+
+
+def matrix_frame(matrix: Matrix) -> pd.DataFrame:
+    """A row for every line of the matrix and a column for every GPU by its nvidia-smi number: ``cuda:1``, with ``*`` for
+    one that is used, or why it is not seen. Hosts and GPUs as in the first block where blocks have different GPUs.
+    """
+    records = []
+    columns = ["hosts", "workers"]
+    for block in matrix.blocks:
+        heads = [str(k) if gpu.nvml_index is None else str(gpu.nvml_index) for k, gpu in enumerate(block.gpus)]
+        columns += [head for head in heads if head not in columns]
+        for line in block.lines:
+            cells = [", ".join(device_texts(cell)) or cell.state for cell in line.cells]
+            shown = [f"{text} *" if cell.used else text for text, cell in zip(cells, line.cells, strict=True)]
+            records.append({"hosts": block.label, "workers": line.label, **dict(zip(heads, shown, strict=True))})
+    return pd.DataFrame.from_records(records, columns=columns)
 
 
 def comparison_frame(comparison: Comparison) -> pd.DataFrame:
