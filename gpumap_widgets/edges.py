@@ -21,6 +21,10 @@ AGREES, DIFFERS = "agrees", "differs"
 UUID, ADDRESS, NOTHING = "uuid", "pci address", "nothing"
 
 
+_MEETING = frozenset({"MASTER_ADDR", "MASTER_PORT"})
+"""Where workers meet: a launcher that is started for a look gets a free port of its own."""
+
+
 class Heard(NamedTuple):
     """One witness against a prediction."""
 
@@ -91,7 +95,7 @@ def _launched_otherwise(process: Process, seen: Observation) -> Message | None:
     """Which variables a real launcher gave its worker that were not foretold so."""
     if not seen.ran:
         return None
-    names = sorted({*process.env, CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES})
+    names = sorted({*process.env, CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES} - _MEETING)
     different = [
         say_of("compare.given", name=name, foretold=_value(process.env.get(name)), found=_value(seen.env.get(name)))
         for name in names

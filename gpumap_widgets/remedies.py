@@ -1,6 +1,6 @@
 """The inverse: from a wanted map to what to type. Every text is read back as a command and resolved before it is shown.
 
-A way to start a program is a row of `VIAS` that offers texts, the smallest first; the first that gives the wish wins.
+A way to start a program is a row of `VIAS` that offers texts, the smallest first; the surest that gives the wish wins.
 What no text of a row can give is said with the reason.
 """
 
@@ -160,12 +160,15 @@ def _remedy(key: str, wish: Wish) -> Remedy:
     unknown = _unnamed(wish)
     if unknown is not None:
         return Remedy(key, wish.form, None, (), unknown, None)
-    for text in row.texts(wish):
-        prediction = resolve(Scenario.from_command(wish.topology, text, assume=row.assume(wish)))
-        if fulfils(prediction, wish.positions):
-            caveats = tuple(message(f"caveat.{one}") for one in (*row.caveats, wish.form))
-            return Remedy(key, wish.form, text, caveats, None, prediction)
-    return Remedy(key, wish.form, None, (), message(f"cannot.{row.cannot}"), None)
+    texts = [
+        (text, resolve(Scenario.from_command(wish.topology, text, assume=row.assume(wish)))) for text in row.texts(wish)
+    ]
+    good = [(text, prediction) for text, prediction in texts if fulfils(prediction, wish.positions)]
+    if not good:
+        return Remedy(key, wish.form, None, (), message(f"cannot.{row.cannot}"), None)
+    text, prediction = min(good, key=lambda one: one[1].certainty.rank)  # the surest, of those the smallest
+    caveats = tuple(message(f"caveat.{one}") for one in (*row.caveats, wish.form))
+    return Remedy(key, wish.form, text, caveats, None, prediction)
 
 
 def _unnamed(wish: Wish) -> Message | None:

@@ -124,6 +124,10 @@ class Scenario:
         ``env``: the environment that it is typed in. ``assume``: facts that no command line tells, such as
         ``allocated`` (NVML indices that a scheduler or device plugin gave), ``constrain_devices`` (device cgroup),
         ``set_device`` (False when the script never selects a device), or the version of a tool: ``{"torch": "2.9.1"}``.
+        Of containers: ``files`` (path → text of env files, Compose files, manifests), ``image_env``, ``image_entrypoint``,
+        ``image_cmd``, ``container`` (the command that started the one that is joined), ``runtime`` (the daemon's default),
+        ``toolkit`` (``legacy``, ``cdi`` or a version), ``docker_daemon`` (``host``); of Kubernetes ``device_plugin``,
+        ``device_list_strategy``, ``device_id_strategy``, ``mig_strategy``, ``sharing``, ``accept_envvar``.
         The command is only read: never run, never expanded by a shell. Text that cannot be read is a scenario whose
         prediction has the reason in ``.error``.
         """

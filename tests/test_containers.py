@@ -251,6 +251,52 @@ def test_what_was_expected_of_a_device_number() -> None:
     assert same.served is None
 
 
+# ---- findings ----
+
+
+OF_CONTAINERS = {
+    "host-numbers-inside": ("docker run --gpus '\"device=2,3\"' -e CUDA_VISIBLE_DEVICES=2,3 img", f"{MIXED.gpus[2].uuid},{MIXED.gpus[3].uuid}"),
+    "gpus-list-split": ("docker run --gpus device=2,0 img", "'\"device=2,0\"'"),
+    "gpus-is-a-count": ("docker run --gpus 1,2 img & docker run --gpus device=3 img", "'\"device=1,2\"'"),
+    "variable-unread": ("docker run -e NVIDIA_VISIBLE_DEVICES=1 img", "--runtime=nvidia"),
+}  # fmt: skip
+"""Code of a finding → a command that it speaks about, and what its remedy says."""
+
+
+@pytest.mark.parametrize("code", OF_CONTAINERS)
+def test_what_is_worth_saying(code: str) -> None:
+    command, remedy = OF_CONTAINERS[code]
+    found = {finding.code: finding for finding in resolve(Scenario.from_command(MIXED, command)).findings}
+    assert code in found
+    assert remedy in (found[code].remedy or "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "docker run --gpus all -e CUDA_DEVICE_ORDER=PCI_BUS_ID img",
+        "docker run --gpus '\"device=0,2\"' -e CUDA_VISIBLE_DEVICES=1,0 img",
+        "docker run --runtime nvidia -e NVIDIA_VISIBLE_DEVICES=1 img",
+        "docker run --gpus '\"device=1,3\"' -e CUDA_VISIBLE_DEVICES=1 img",
+        "docker run --gpus all img",
+    ],
+)
+def test_what_is_right_is_not_remarked(command: str) -> None:
+    """A number inside is nvidia-smi's number there, so none of these is a trap."""
+    assert [f.code for f in resolve(Scenario.from_command(MIXED, command)).findings] == []
+
+
+def test_the_remedy_for_host_numbers_works() -> None:
+    command = "docker run --gpus '\"device=2,3\"' -e CUDA_VISIBLE_DEVICES={} img"
+    (finding, *_) = [
+        f
+        for f in resolve(Scenario.from_command(MIXED, command.format("3"))).findings
+        if f.code == "host-numbers-inside"
+    ]
+    fixed = (finding.remedy or "").partition("=")[2].partition(":")[0]
+    assert resolve(Scenario.from_command(MIXED, command.format(fixed))).nvml_indices == (3,)
+
+
 # ---- MIG ----
 
 

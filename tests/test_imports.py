@@ -39,7 +39,7 @@ LAYERS = (
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "job_findings", "resolver",
     "tool_readers", "readings", "beliefs", "expectation", "misconceptions", "exercises", "error_messages", "remedies", "tasks",
     "editing", "edges", "comparison", "sources",
-    "inspection", "evidence", "recordings", "ranks",
+    "inspection", "evidence", "recordings", "ranks", "clusters",
     "views", "live", "widgets",
     "cli_records", "cli",
     "__main__",
@@ -65,6 +65,16 @@ DOORS = {
     ("mapping", "to_frame", "views.frames"),
     ("ranks.report", "__str__", "views.ranks"),
     ("ranks.report", "to_frame", "views.frames"),
+    ("clusters.value", "__str__", "views.clusters"),
+    ("clusters.value", "_repr_html_", "views.clusters"),
+    ("clusters.value", "to_frame", "views.frames"),
+    ("clusters.prediction", "__str__", "views.clusters"),
+    ("clusters.prediction", "_repr_html_", "views.clusters"),
+    ("clusters.prediction", "matrix", "views.clusters"),
+    ("clusters.prediction", "to_frame", "views.frames"),
+    ("clusters.drifting", "__str__", "views.clusters"),
+    ("clusters.drifting", "_repr_html_", "views.clusters"),
+    ("clusters.drifting", "to_frame", "views.frames"),
 }
 ONLY_IN = {
     # a heavy package, and the one place (a module, or a package with all its modules) that imports it; of torch two: the

@@ -77,6 +77,27 @@ spec:
             nvidia.com/gpu: 2
 """
 ENV = "env: [{name: CUDA_DEVICE_ORDER, value: PCI_BUS_ID}, {name: CUDA_VISIBLE_DEVICES, value: '1'}]"
+DRA = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: big}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly: {deviceClassName: gpu.nvidia.com, selectors: [{cel: {expression: "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA GeForce RTX 4090'"}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: claimed}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: big}]
+  containers:
+  - name: main
+    image: x
+    resources: {claims: [{name: gpu}]}
+"""
 SHARED = manifest("limits: {nvidia.com/gpu.shared: 1}")
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: gpu}\ndata: {CUDA_DEVICE_ORDER: PCI_BUS_ID}\n---\n"
 SEVEN = Topology(
@@ -131,6 +152,12 @@ CASES = (
     Case("kubernetes", manifest(more="securityContext: {privileged: true}"), [Worker(ALL)], "kubernetes issue 81256", assume=free(1), certainty="likely"),
     # GKE
     Case("kubernetes", manifest(pod_="nodeSelector: {cloud.google.com/gke-accelerator: nvidia-tesla-t4}"), [Worker([2], None, {NV: None}, [2])], GKE, assume=free(2)),
+    # claims, served by the DRA driver
+    Case("kubernetes", DRA, [Worker([1], None, {NV: "void"}, [1])], "a claim can name a model: facts on the DRA driver", certainty="certain"),
+    Case("kubernetes", DRA.replace("NVIDIA GeForce RTX 4090", "Tesla T4"), [Worker([0])], "three of that model", certainty="unknown"),
+    Case("kubernetes", DRA.replace("deviceClassName", "allocationMode: All, deviceClassName"), [Worker([1])], "every device that fits"),
+    Case("kubernetes", DRA.partition("---")[2], [Worker([0])], "the template is not told", certainty="unknown"),
+    Case("kubernetes", DRA.replace("NVIDIA GeForce RTX 4090", "B200"), [], "none fits", error="Pending"),
     # sharing
     Case("kubernetes", SHARED, [Worker([0])], PLUGIN, assume=free(0)),
     Case("kubernetes", manifest(), [Worker([1])], "MPS sharing", assume=free(1) | {"sharing": "mps"}),

@@ -19,7 +19,7 @@ import pytest
 
 from gpumap_widgets.comparison import compare
 from gpumap_widgets.live.answer import NoAnswerError
-from gpumap_widgets.live.launch import LAUNCHERS, Launch, observe_workers, recognised
+from gpumap_widgets.live.launch import LAUNCHERS, Launch, observe_workers, recognised, start_of
 from gpumap_widgets.mapping import Observation
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Scenario
@@ -40,7 +40,7 @@ if "--fail" in sys.argv:
 n = int(given.get("--nproc-per-node", 1))
 workers = []
 for rank in range(n):
-    env = {{**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n)}}
+    env = {{**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n), "GROUP_RANK": "0"}}
     if "--set-cvd" in given:
         env["CUDA_VISIBLE_DEVICES"] = given["--set-cvd"]
     program = ["-c", "import os; os._exit(9)"] if given.get("--lose") == str(rank) else [script]
@@ -106,6 +106,27 @@ def test_nothing_else_is_started(command: str, key: str) -> None:
         (seen,) = observe_workers(command.split())
     assert problem_of(seen) == key
     assert str(seen.problem)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "env"),
+    [
+        ("CUDA_VISIBLE_DEVICES=2,0 torchrun --nproc_per_node 2 t.py --x 1", "torchrun --nproc-per-node=2", {"CUDA_VISIBLE_DEVICES": "2,0"}),
+        ("torchrun --standalone --nproc-per-node=gpu --virtual-local-rank t.py", "torchrun --nproc-per-node=gpu --virtual-local-rank --standalone", {}),
+        ("accelerate launch --multi_gpu --num_processes 2 --gpu_ids 1,2 t.py", "accelerate launch --num_processes=2 --gpu_ids=1,2 --multi_gpu", {}),
+        ("deepspeed --include localhost:1,2 t.py", "deepspeed --include=localhost:1,2", {}),
+        ("deepspeed --num_gpus=2 t.py", "deepspeed --num_gpus=2", {}),
+        ("python t.py", "", {}),
+        ("docker run --gpus all i torchrun --nproc-per-node=2 t.py", "", {}),
+        ("torchrun --no-such-option=1 --nproc-per-node=2 t.py", "", {}),
+    ],
+)  # fmt: skip
+def test_what_would_be_started(command: str, words: str, env: dict[str, str]) -> None:
+    found = start_of(resolve(Scenario.from_command(described(MIXED), command)))
+    assert sorted(found.command if found else ()) == sorted(words.split())
+    if found:
+        assert dict(found.env) == env
+        assert recognised(found.command)
 
 
 def test_a_text_is_no_list_of_words() -> None:
@@ -237,8 +258,8 @@ def test_workers_go_with_the_notebook_kernel(launcher: Path, driven: Driven, mon
 
 REAL: Sequence[tuple[str, str, list[str], str]] = [
     ("torch", "torchrun", ["torchrun", "--nproc-per-node=2"], "torchrun --nproc-per-node=2 t.py"),
-    ("accelerate", "accelerate", [sys.executable, "-m", "accelerate.commands.launch", "--num_processes=2", "--multi_gpu"], ""),
-    ("deepspeed", "deepspeed", [sys.executable, "-m", "deepspeed.launcher.runner"], ""),
+    ("accelerate", "accelerate", [sys.executable, "-m", "accelerate.commands.launch", "--num_processes=2", "--multi_gpu"], "accelerate launch --num_processes=2 --multi_gpu t.py"),
+    ("deepspeed", "deepspeed", [sys.executable, "-m", "deepspeed.launcher.runner"], "deepspeed t.py"),
 ]  # fmt: skip
 
 
@@ -263,6 +284,7 @@ def test_the_real_launcher(tmp_path: Path, package: str, kind: str, command: lis
     for one in seen:
         assert [d.uuid for d in one.devices] == [MIXED.gpus[i].uuid[4:] for i in (0, 2)]
         assert one.simulated
-    if typed:
-        prediction = resolve(Scenario.from_command(described(MIXED), f"CUDA_VISIBLE_DEVICES=1,2 {typed}"))
-        assert compare(prediction, *seen).verdict == "confirmed"
+    prediction = resolve(Scenario.from_command(described(MIXED), f"CUDA_VISIBLE_DEVICES=1,2 {typed}"))
+    result = compare(prediction, *seen)
+    assert result.verdict == "confirmed", str(result.reason)
+    assert result.exercised == (kind, "cuda")

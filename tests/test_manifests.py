@@ -74,6 +74,7 @@ CASES = (
     Case("docker", compose("{driver: nvidia, count: 1, device_ids: ['0'], capabilities: [gpu]}"), [], "compose-go, transformDeviceRequest", error="attributes are exclusive"),
     Case("docker", compose("{driver: nvidia, count: 1}"), [], "docs.docker.com, gpu-support: capabilities must be set", error="capabilities is required"),
     Case("docker", compose("{driver: nvidia, device_ids: [0], capabilities: [gpu]}"), [], "the schema wants texts", error="must be texts"),
+    Case("docker", compose("{driver: nvidia, count: 0, capabilities: [gpu]}"), [Worker([])], SPEC),
     Case("docker", compose("{driver: tpu, count: 1, capabilities: [gpu]}"), [], SPEC, error='device driver "tpu"'),
     Case("docker", service("gpus: all"), [Worker(ALL)], SPEC),
     Case("docker", service("gpus: [{driver: nvidia, device_ids: ['2']}]"), [Worker([2])], SPEC),

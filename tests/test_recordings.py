@@ -61,6 +61,29 @@ RUNS: dict[str, tuple[Prediction, Observation]] = {
     "overridden": (AGREED, seen(AGREED, env=FrozenDict({"CUDA_VISIBLE_DEVICES": "0"}))),
     "NVML was mute": (AGREED, seen(AGREED, present=None)),
     "odd text": (predict(MIXED, "\udcff<b>,é"), seen(predict(MIXED, "\udcff<b>,é"))),
+    "three witnesses": (
+        AGREED,
+        seen(
+            AGREED,
+            warm=True,
+            container="docker",
+            others=(
+                seen(
+                    AGREED,
+                    witness="footprint",
+                    notes=(Message("live.footprint-held", FrozenDict({"held": "cuda:0 16 MiB", "pid": 7})),),
+                ),
+                seen(AGREED, (1, 2), witness="driver"),
+            ),
+        ),
+    ),
+    "workers": (
+        LAUNCHED,
+        replace(
+            seen(LAUNCHED, rank=0, local_rank=0, ran=("torchrun",)),
+            others=(seen(LAUNCHED, rank=1, local_rank=1, ran=("torchrun",), env=LAUNCHED.processes[1].env),),
+        ),
+    ),
     "a machine by names": (predict(Topology.of("Tesla T4", "4090"), "0"), seen(predict(Topology.of("4090"), "0"))),
 }
 
@@ -97,6 +120,35 @@ def test_masked_it_compares_as_before(tmp_path: Path, name: str, monkeypatch: py
     assert again.prediction == loaded.prediction
     other = save_recording(tmp_path / "other.json", prediction, observation, mask=True)
     assert other.mask != loaded.mask
+
+
+@pytest.mark.parametrize("name", ["three witnesses", "workers"])
+def test_every_witness_is_in_it(tmp_path: Path, name: str) -> None:
+    prediction, observation = RUNS[name]
+    save_recording(tmp_path / "run.json", prediction, observation)
+    loaded = load_recording(tmp_path / "run.json").comparison
+    then = gm.compare(prediction, observation)
+    assert len(loaded.parts) == len(then.parts) == len(observation.each)
+    assert [(part.observation.witness, part.verdict) for part in loaded.parts] == [
+        (part.observation.witness, part.verdict) for part in then.parts
+    ]
+
+
+def test_a_witness_that_nobody_knows(tmp_path: Path) -> None:
+    save_recording(tmp_path / "run.json", *RUNS["confirmed"])
+    data = json.loads((tmp_path / "run.json").read_text())
+    data["observation"]["witness"] = "oracle"
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    with pytest.raises(UnreadableRecording, match="footprint, driver, torch"):
+        load_recording(tmp_path / "run.json")
+
+
+def test_secrets_of_every_witness_stay_out(tmp_path: Path) -> None:
+    env = {"CUDA_VISIBLE_DEVICES": "1,2", "NVIDIA_API_KEY": "hush"}
+    prediction = resolve(Scenario.from_env(MIXED, env))
+    save_recording(tmp_path / "run.json", prediction, seen(prediction, others=(seen(prediction, witness="driver"),)))
+    assert "hush" not in (tmp_path / "run.json").read_text()
+    assert load_recording(tmp_path / "run.json").comparison.verdict == "confirmed"
 
 
 def test_what_overrode_the_variables_stays_seen_when_masked(tmp_path: Path) -> None:

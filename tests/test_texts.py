@@ -318,6 +318,12 @@ JOBS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("python a.py & python b.py & CUDA_VISIBLE_DEVICES=9 python c.py", {}),
 )
 """Commands whose several workers together say what `job_findings` and the matrix have to say."""
+CONTAINERS = (
+    "docker run --gpus '\"device=2,3\"' -e CUDA_VISIBLE_DEVICES=2,3 img",
+    "docker run --gpus device=2,0 img",
+    "docker run --gpus 1,2 img",
+    "docker run -e NVIDIA_VISIBLE_DEVICES=1 img",
+)
 
 
 def corpus() -> Iterator[Prediction]:
@@ -335,8 +341,14 @@ def corpus() -> Iterator[Prediction]:
     for command, assume in JOBS:
         for topology in (MIXED, Topology(), equal(2), LOST):
             yield resolve(Scenario.from_command(topology, command, {}, assume))
+    yield resolve(Scenario.from_command(MIXED, "torchrun --no-such t.py"))
+    yield resolve(Scenario.from_command(MIXED, "CUDA_VISABLE_DEVICES=0 python t.py"))
+    late = "import os, torch\ntorch.cuda.init()\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'"
+    yield resolve(Scenario.from_command(MIXED, late))
     yield resolve(Scenario(MIXED, (Layer("teleport"),)))
     yield resolve(Scenario(MIXED, (Layer("environment", {"set": 5}),)))
+    for command in CONTAINERS:
+        yield resolve(Scenario.from_command(MIXED, command))
     for served in ("0,1", "1,0"):
         yield resolve(Scenario(MIXED, (mps_daemon(served),)))
 

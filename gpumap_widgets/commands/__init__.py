@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..scenario import Layer
-from . import compose, dockerfile, kubernetes
+from . import compose, dockerfile, kubernetes, python_code, units
 from .recognise import layers_of
 from .shell import LONGEST, Unreadable, read_script
 from .statements import Shell
@@ -17,10 +17,18 @@ from .statements import Shell
 __all__ = ["READERS", "read_command"]
 
 Reader = Callable[[str, Mapping[str, str], Mapping[str, Any]], tuple[Layer, ...]]
+
+
+def _read_shell(text: str, env: Mapping[str, str], assume: Mapping[str, Any]) -> tuple[Layer, ...]:
+    return layers_of(read_script(text), Shell(dict(env)), dict(assume))
+
+
 READERS: tuple[tuple[Callable[[str], bool], Reader], ...] = (
     (kubernetes.looks_like, kubernetes.read),
     (compose.looks_like, compose.read),
     (dockerfile.looks_like, dockerfile.read),
+    (units.looks_like, units.reader(_read_shell)),
+    (python_code.looks_like, python_code.read),
 )
 """Texts that are no command: whether a text looks like one, and how it is read, ``(text, env, assume) -> layers``."""
 
@@ -39,6 +47,6 @@ def read_command(
         for looks_like, read in READERS:
             if looks_like(command):
                 return read(command, held, dict(assume or {}))
-        return layers_of(read_script(command), Shell(held), dict(assume or {}))
+        return _read_shell(command, held, dict(assume or {}))
     except Unreadable as exc:
         return (Layer("unreadable", {"why": exc.why, "at": exc.at}),)

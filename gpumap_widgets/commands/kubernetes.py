@@ -16,6 +16,7 @@ from .shell import Unreadable
 _LOOKS = re.compile(r"^[ \t]*[\"']?apiVersion[\"']?[ \t]*:", re.MULTILINE)
 _KIND = re.compile(r"^[ \t]*[\"']?kind[\"']?[ \t]*:", re.MULTILINE)
 _GPU = re.compile(r"nvidia\.com/(?:gpu|mig-)", re.ASCII)
+_PRODUCT = re.compile(r"productName\s*==\s*(['\"])([^'\"]+)\1", re.ASCII)
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][\w.-]*)\)", re.ASCII)
 _DEEPEST = 12
 _FACTS = {
@@ -40,9 +41,14 @@ def read(text: str, _: Mapping[str, str], assume: Mapping[str, Any]) -> tuple[La
         str(at(one, "metadata", "name")): mapping(one.get("data")) for one in objects if one.get("kind") == "ConfigMap"
     }
     jobs: list[Job] = []
+    templates = {
+        str(at(one, "metadata", "name")): mapping(at(one, "spec", "spec") or one.get("spec"))
+        for one in objects
+        if one.get("kind") in ("ResourceClaim", "ResourceClaimTemplate")
+    }
     for one in objects:
         for spec, replicas in _pods(one):
-            jobs += _containers(spec, replicas, maps, assume)
+            jobs += _containers(spec, replicas, maps, templates, assume)
     if not jobs:
         raise Unreadable("yaml-no-container", 0)
     return side_by_side(jobs)
@@ -71,7 +77,11 @@ def _pods(value: Any, depth: int = 0, replicas: int = 1) -> Iterator[tuple[dict[
 
 
 def _containers(
-    spec: Mapping[str, Any], replicas: int, maps: Mapping[str, Mapping[str, Any]], assume: Mapping[str, Any]
+    spec: Mapping[str, Any],
+    replicas: int,
+    maps: Mapping[str, Mapping[str, Any]],
+    templates: Mapping[str, Mapping[str, Any]],
+    assume: Mapping[str, Any],
 ) -> list[Job]:
     """The containers of a pod, which get different GPUs."""
     containers = [mapping(one) for one in listing(spec.get("containers"))]
@@ -80,7 +90,7 @@ def _containers(
     dealt = list(told) if isinstance(told, list | tuple) else []
     selector = mapping(spec.get("nodeSelector"))
     for one in containers:
-        options = _request(one)
+        options = _request(one) or _claim(one, spec, templates)
         resource, count = options.get("resource", "nvidia.com/gpu"), options.get("count", 0)
         if count and isinstance(told, Mapping):
             own = told.get(one.get("name"))
@@ -93,7 +103,9 @@ def _containers(
         given, env = _environment(one, maps)
         options |= given
         options |= facts(assume, _FACTS)
-        options |= _gke(selector) | ({"sharing": "time-slicing"} if resource.endswith(".shared") else {})
+        options |= ({} if options.get("plugin") == "dra" else _gke(selector)) | (
+            {"sharing": "time-slicing"} if resource.endswith(".shared") else {}
+        )
         options["image"] = text_of(one.get("image")) or ""
         known = image_env(assume)
         options |= {} if known is None else {"image_env": known}
@@ -124,6 +136,31 @@ def _request(container: Mapping[str, Any]) -> dict[str, Any]:
         refused = "unequal"
     why = {"refused": refused} if refused else {}
     return {"resource": resource, "count": limit or 0, **why}
+
+
+def _claim(
+    container: Mapping[str, Any], spec: Mapping[str, Any], templates: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """``resources.claims``, by the claims or templates beside the pod; a model that a selector names."""
+    named = {str(mapping(one).get("name")): mapping(one) for one in listing(spec.get("resourceClaims"))}
+    wanted = [str(mapping(one).get("name")) for one in listing(at(container, "resources", "claims"))]
+    if not wanted:
+        return {}
+    options: dict[str, Any] = {"plugin": "dra", "count": 0}
+    for name in wanted:
+        source = named.get(name, {})
+        template = templates.get(str(source.get("resourceClaimTemplateName") or source.get("resourceClaimName")))
+        if template is None:
+            options |= {"untold": True, "count": options["count"] + 1}
+            continue
+        for request in map(mapping, listing(at(template, "devices", "requests"))):
+            inner = mapping(request.get("exactly")) or request
+            options["count"] += _quantity(inner.get("count", 1)) or 1
+            options |= {"every": True} if inner.get("allocationMode") == "All" else {}
+            text = str(at((listing(inner.get("selectors")) or [None])[0], "cel", "expression") or "")
+            product = _PRODUCT.search(text)
+            options |= {"product": product[2]} if product else {"untold": True} if text else {}
+    return options
 
 
 def _quantity(value: Any) -> int | None:

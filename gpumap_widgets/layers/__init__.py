@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import (
     accelerate_launch,
     arrays,
+    batch,
     clusters,
     containers_apptainer,
     containers_commands,
@@ -19,14 +20,17 @@ from . import (
     kubernetes,
     launchers,
     local_models,
+    mpi,
     mps,
     serving,
+    slurm_steps,
     trainers,
     vllm_engine,
 )
 from .accelerate_launch import accelerate
 from .arrays import jax, tensorflow
 from .base import LAYERS, LayerRow, Outcome, Recognised, View
+from .batch import flux, lsf, openpbs
 from .clusters import ray, ray_train
 from .containers import docker
 from .containers_apptainer import apptainer
@@ -39,13 +43,18 @@ from .huggingface import device_map, hf_trainer
 from .kubernetes import pod
 from .launchers import spawn, torchrun
 from .local_models import llamacpp, ollama
+from .mpi import horovod, mpirun, torchx
 from .mps import client_refused, mps_daemon
 from .serving import sglang
+from .slurm_steps import slurm
 from .trainers import lightning
 from .variables import ENVIRONMENT_ROW, environment
 from .vllm_engine import vllm
 
 _FAMILIES = (
+    batch,
+    mpi,
+    slurm_steps,
     jobs,
     launchers,
     accelerate_launch,
@@ -85,23 +94,30 @@ __all__ = [
     "docker",
     "docker_exec",
     "environment",
+    "flux",
     "fold",
     "hf_trainer",
+    "horovod",
     "in_full",
     "jax",
     "lightning",
     "llamacpp",
+    "lsf",
+    "mpirun",
     "mps_daemon",
     "nerdctl",
     "ollama",
+    "openpbs",
     "pod",
     "podman",
     "process_of",
     "ray",
     "ray_train",
     "sglang",
+    "slurm",
     "spawn",
     "tensorflow",
     "torchrun",
+    "torchx",
     "vllm",
 ]

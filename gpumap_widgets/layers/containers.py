@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,19 @@ from . import variables
 from .base import Outcome, View
 from .containers_flag import Request, read_gpus
 from .containers_images import NVIDIA_DRIVER_CAPABILITIES, NVIDIA_VISIBLE_DEVICES, environment_of
-from .containers_requests import CLI, DAEMON, PRIVILEGED, TOOLKIT, Asked, gpus_asked, refusal, requests_of, select, step
+from .containers_requests import (
+    CLI,
+    COMPOSE,
+    DAEMON,
+    PRIVILEGED,
+    TOOLKIT,
+    Asked,
+    gpus_asked,
+    refusal,
+    requests_of,
+    select,
+    step,
+)
 
 
 def left_over(view: View, topology: Topology) -> Step:
@@ -33,7 +45,7 @@ def left_over(view: View, topology: Topology) -> Step:
 
 def apply_docker(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
     """A container of Docker: the GPUs that it was given, numbered from 0, and an environment of its own."""
-    if options.get("refused"):
+    if options.get("refused") in ("both", "capabilities", "ids"):
         return Outcome((), error=refusal(f"error.compose.{options['refused']}"))
     changes = environment_of(options, view.env)
     wrapped = {NVIDIA_VISIBLE_DEVICES: view.env["NV_GPU"].replace(" ", ",")} if _wrapped(view, options) else {}
@@ -89,18 +101,28 @@ def contain(view: View, env: Mapping[str, str], steps: Iterable[Step], options: 
     return Outcome((inner,), (*said, *outcome.steps))
 
 
-def _asked_how(options: Mapping[str, Any]) -> Iterable[Step]:
+def _asked_how(options: Mapping[str, Any]) -> Iterator[Step]:
+    """What the command line or the Compose file asks the daemon for."""
     for value in options.get("gpus", ()):
         request = read_gpus(value)
         if isinstance(request, Request):
-            ids = ", ".join(request.ids)
-            key = "ids" if request.ids else "all" if request.number < 0 else "count" if request.number else "zero"
-            yield step(f"step.docker.{key}", CLI, value=variables.clip(value), count=request.number, ids=ids)
+            fields = {"value": variables.clip(value), "count": request.number, "ids": ", ".join(request.ids)}
+            yield step(f"step.docker.{_how(request)}", CLI, **fields)
             numbers = [field for field in value.split(",") if field.isdigit()]
             if request.ids and numbers and '"' not in value:
-                yield step("step.docker.unquoted", CLI, number=numbers[-1], count=request.number, ids=ids)
+                yield step("step.docker.unquoted", CLI, **{**fields, "number": numbers[-1]})
             elif len(numbers) > 1 and not request.ids:
-                yield step("step.docker.count-list", CLI, value=variables.clip(value), count=request.number)
+                yield step("step.docker.count-list", CLI, **fields)
+    for row in options.get("requests", ()):
+        request = Request(row.get("count", 0), tuple(row.get("ids", ())))
+        yield step(f"step.compose.{_how(request)}", COMPOSE, count=request.number, ids=", ".join(request.ids))
+    cdi = ", ".join(name for name in options.get("devices", ()) if name.startswith("nvidia.com/gpu="))
+    if cdi:
+        yield step("step.docker.cdi", CLI, names=variables.clip(cdi))
+
+
+def _how(request: Request) -> str:
+    return "ids" if request.ids else "all" if request.number < 0 else "count" if request.number else "zero"
 
 
 def _without_request(view: View, options: Mapping[str, Any], env: Mapping[str, str]) -> tuple[list[Step], View]:

@@ -217,12 +217,6 @@ def problem(options: Mapping[str, Any]) -> str | None:
     return f"“container” is {inner!r}, no mapping"
 
 
-def _docker_problem(options: Mapping[str, Any]) -> str | None:
-    """As `problem`; ``refused`` says what Compose does not accept."""
-    refused = options.get("refused")
-    return problem(options) if refused in (None, "both", "capabilities", "ids") else f"“refused” is {refused!r}"
-
-
 def _is_request(row: Any) -> bool:
     if (
         not isinstance(row, Mapping)
@@ -238,7 +232,7 @@ ROWS: Mapping[str, LayerRow] = {
     "docker": LayerRow(
         apply_docker,
         f"{CLI}; {DAEMON}",
-        _docker_problem,
+        problem,
         "container",
         programs=("docker", "nvidia-docker"),
         recognise=_recognise,

@@ -16,6 +16,7 @@ from .containers_flag import Refused, Request, read_gpus
 from .containers_images import NVIDIA_VISIBLE_DEVICES, nvidia_image
 
 CLI = "docker/cli opts/gpus.go; docker 28.2.2, run against a daemon that recorded the request"
+COMPOSE = "compose-spec deploy.md; compose-go transform; docker/compose v5.5, read"
 DAEMON = "moby daemon/devices_nvidia_linux.go, read at v29.7 and before 29.2"
 TOOLKIT = "NVIDIA/nvidia-container-toolkit v1.20 and libnvidia-container src/cli/common.c, read"
 PRIVILEGED = "NVIDIA/nvidia-docker issue 764, NVIDIA staff; kubernetes/kubernetes issue 81256"

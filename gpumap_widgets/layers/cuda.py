@@ -20,7 +20,7 @@ def process_of(topology: Topology, view: View) -> Process:
     """The CUDA devices of one process. Layers ask it too, where a tool counts devices before it starts workers."""
     gpus = topology.gpus
     left, usable = view.left(topology), usable_of(topology, view)
-    order = _order(topology, view)
+    order = _order(topology, view, usable)
     reading = read(view.env.get(CUDA_VISIBLE_DEVICES), candidates(topology, order, len(left) - len(usable), view.mig))
     if view.mig:
         reading = reading._replace(picks=tuple(in_full(pick, order, view.mig) for pick in reading.picks))
@@ -72,9 +72,9 @@ def usable_of(topology: Topology, view: View) -> tuple[int, ...]:
     return tuple(i for i in view.accessible if topology.gpus[i].problem is None)
 
 
-def _order(topology: Topology, view: View) -> DeviceOrder:
+def _order(topology: Topology, view: View, usable: tuple[int, ...]) -> DeviceOrder:
     """CUDA's order of what is left: by CUDA_DEVICE_ORDER, or as an MPS server serves it."""
-    value, usable = view.env.get(CUDA_DEVICE_ORDER), usable_of(topology, view)
+    value = view.env.get(CUDA_DEVICE_ORDER)
     if view.served is None:
         return device_order(topology, value, None if view.accessible is None else usable)
     places = tuple(i for i in view.served if i in usable)
@@ -96,7 +96,7 @@ def _order_doubt(order: DeviceOrder, reading: Reading, topology: Topology) -> se
     """What the order adds where no edge is left to carry it: with MIG it matters which GPU a number names."""
     stop = reading.stop
     numbered = stop is not None and stop.empties and reading.tokens[0].kind is Kind.INTEGER
-    mig = numbered and any(gpu.mig_mode for gpu in topology.gpus)
+    mig = numbered and any(topology.gpus[i].mig_mode for i in order.places)
     return {order.certainty} if mig else set()
 
 
@@ -131,4 +131,4 @@ def candidates(
         }
         return Candidates(uuids, PrefixIndex(uuids), places, topology.driver_major, unusable)
 
-    return topology.memo(("candidates", order.places, unusable, FrozenDict(mig)), make)
+    return topology.memo(("candidates", order.places, unusable, FrozenDict(mig) if mig else None), make)

@@ -63,7 +63,7 @@ def _apply_unreadable(_: View, options: Mapping[str, Any], __: Topology) -> Outc
 
 
 WHYS = (
-    *("long", "quote", "backtick", "parenthesis", "brace"),
+    *("long", "quote", "backtick", "parenthesis", "brace", "nested"),
     *("yaml", "yaml-large", "yaml-alias", "yaml-twice", "yaml-no-container", "no-file", "idle"),
 )
 """Why a command cannot be read: keys of sentences."""

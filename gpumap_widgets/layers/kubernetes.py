@@ -21,6 +21,7 @@ from .containers_requests import PRIVILEGED, step
 
 PLUGIN = "NVIDIA/k8s-device-plugin v0.20, internal/plugin/server.go and internal/rm, read; README"
 GKE = "GoogleCloudPlatform/container-engine-accelerators 992db81, pkg/gpu/nvidia/manager.go, read"
+DRA = "NVIDIA/k8s-dra-driver-gpu v0.4.0-rc.1, deviceinfo.go, read; kubernetes.io, Dynamic Resource Allocation"
 KUBELET = "kubernetes.io, Schedule GPUs; kubernetes/kubernetes pkg/kubelet/kubelet_pods.go, read"
 _VOLUMES = "/var/run/nvidia-container-devices"
 _MOST = 1024
@@ -91,13 +92,16 @@ def _allocated(view: View, options: Mapping[str, Any], topology: Topology) -> Gi
     if shared and count > 1 and options.get("one_replica"):
         return Outcome((), error=_refusal("too-many", count=count, resource=resource))
     pool = _pool(view, resource, options, topology)
+    if options.get("product"):
+        pool = [pair for pair in pool if topology.gpus[pair[0]].name == options["product"]]
+    count = len(pool) if options.get("every") else count
     taken = 0 if shared else options.get("taken", 0)
     if (count + taken > len(pool) and not shared) or not pool:
         return Outcome((), error=_refusal("pending", count=count, resource=resource, free=max(len(pool) - taken, 0)))
     picked = pool[:1] if shared else pool[taken : taken + count]
     whole = len(picked) == len(pool)
     guessed = any(number is not None for _, number in pool) and not resource.startswith("nvidia.com/mig-")
-    certainty = Certainty.CERTAIN if whole and not guessed else Certainty.UNKNOWN
+    certainty = Certainty.CERTAIN if whole and not guessed and not options.get("untold") else Certainty.UNKNOWN
     return Given(_as_named(picked), certainty, "step.kubernetes.every" if whole else "step.kubernetes.choice")
 
 
@@ -136,6 +140,8 @@ def _variable(
     """How the plugin tells the runtime, its variable, and what one in the pod's own env does to that."""
     if options.get("plugin") == "gke":
         return inner, None, step("step.kubernetes.gke", GKE)
+    if options.get("plugin") == "dra":
+        return inner, "void", step("step.kubernetes.dra", DRA)
     strategy, own = options.get("list_strategy", "envvar"), options.get("set", {}).get(NVIDIA_VISIBLE_DEVICES)
     if own is not None and strategy == "envvar":
         names = tuple(name.strip() for name in own.split(",") if name.strip())
@@ -190,7 +196,8 @@ _WORDS = {
     "id_strategy": ("uuid", "index"),
     "mig_strategy": ("none", "single", "mixed"),
     "sharing": ("time-slicing", "mps"),
-    "plugin": ("nvidia", "gke"),
+    "plugin": ("nvidia", "gke", "dra"),
+    "product": None,
     "refused": ("fraction", "no-limit", "unequal", "env"),
 }
 """Options that are one word, and which words."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..frozen import FrozenDict
 from ..mapping import Message, Observation, Prediction
 from ..sources.remembered import remember
+from ..topology import Topology
 
 if TYPE_CHECKING:
     from .run import Run
@@ -42,9 +43,10 @@ def observe(
     """Run one process of a prediction for real and say which devices it has there. Blocks until then.
 
     What torch said, with what the driver said in ``others``; ``witnesses=("driver",)`` asks the driver alone, which
-    takes a tenth of the time. ``worker``: which process, by its place in the prediction. ``kernel_name``: a Jupyter kernelspec for torch; None for the interpreter of this
-    process. ``timeout`` in seconds, for everything together. Never raises for what goes wrong in the run: that is
-    `Observation.problem`. Raises ValueError for a witness that cannot be asked.
+    takes a tenth of the time. ``worker``: which process, by its place in the prediction. ``kernel_name``: a Jupyter
+    kernelspec for torch; None for the interpreter of this process. ``timeout`` in seconds, for everything together.
+    Never raises for what goes wrong in the run: that is `Observation.problem`. Raises ValueError for a witness that
+    cannot be asked.
     """
     if not witnesses or not {*witnesses} <= {"driver", "torch"}:
         raise ValueError(f"witnesses are driver and torch, not {witnesses!r}")
@@ -53,8 +55,13 @@ def observe(
         return Observation(problem=Message("live.refused", reason), kernel_name=kernel_name or "")
     run = run_for(prediction, kernel_name, timeout, witnesses=witnesses, worker=worker)
     observation = run.start().result()
-    remember(observation, prediction.scenario.topology)
+    remember_any(observation, prediction.scenario.topology)
     return observation
+
+
+def remember_any(observation: Observation, topology: Topology) -> None:
+    """Keep the default order that one of the witnesses showed, the nearest to the hardware first."""
+    any(remember(one, topology) for one in observation.each)
 
 
 def __getattr__(name: str) -> Any:

@@ -29,6 +29,8 @@ from .keeper import TIMED_OUT
 from .program import HARDWARE, PROBE, WORKER, last_words, leash_for
 
 _POLL = 0.02
+_FACTS = frozenset({"set_device", "torch", "cpus", "deepspeed"})
+"""Options of a layer that are facts about the script and the machine, not words of the command."""
 _SCRIPT = """import sys
 ns = {{"__name__": "gpumap_program"}}
 for path in {paths!r}:
@@ -49,14 +51,12 @@ class Launcher(NamedTuple):
     """Options that bring in other machines; a value of 1 is this machine alone."""
     more: Callable[[Path], tuple[str, ...]] = lambda _: ()
     """Further options that keep it on this machine."""
-    words: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None
-    """From the options of its layer to the command that starts it; None where the layer does not tell."""
+    flags: Mapping[str, str] = FrozenDict()
+    """From an option of its layer to how it is typed."""
 
 
-def _torchrun(options: Mapping[str, Any]) -> tuple[str, ...]:
-    nodes = (f"--nnodes={options['nnodes']}",) if options.get("nnodes", 1) != 1 else ()
-    virtual = ("--virtual-local-rank",) if options.get("virtual") else ()
-    return ("torchrun", f"--nproc-per-node={options.get('nproc', 1)}", *nodes, *virtual)
+def _same(names: str, dashes: str) -> dict[str, str]:
+    return {name: dashes + name for name in names.split()}
 
 
 LAUNCHERS: Mapping[str, Launcher] = {
@@ -64,18 +64,27 @@ LAUNCHERS: Mapping[str, Launcher] = {
         (("torchrun",), ("-m", "torch.distributed.run"), ("-m", "torch.distributed.launch")),
         "--master-port",
         ("--nnodes", "--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr"),
-        words=_torchrun,
+        flags=FrozenDict(
+            {"nproc": "--nproc-per-node", "virtual": "--virtual-local-rank"} | _same("standalone nnodes", "--")
+        ),
     ),
     "accelerate": Launcher(
         (("accelerate", "launch"), ("accelerate-launch",), ("-m", "accelerate.commands.launch")),
         "--main_process_port",
         ("--num_machines", "--main_process_ip", "--deepspeed_hostfile", "--tpu", "--tpu_use_cluster"),
+        flags=FrozenDict(
+            _same(
+                "num_processes num_machines gpu_ids config_file multi_gpu cpu use_deepspeed use_fsdp use_megatron_lm",
+                "--",
+            )
+        ),
     ),
     "deepspeed": Launcher(
         (("deepspeed",), ("-m", "deepspeed.launcher.runner")),
         "--master_port",
         ("--num_nodes", "-H", "--hostfile", "--include", "-i", "--launcher", "--master_addr"),
         lambda folder: ("--hostfile", str(folder / "no-hostfile")),  # else it looks for /job/hostfile
+        FrozenDict(_same("num_gpus num_nodes include exclude", "--")),
     ),
 }
 """Kind of layer → its launcher. Run: torchrun of torch 2.14.1, accelerate 1.15.0, deepspeed 0.19.8."""
@@ -111,11 +120,24 @@ def start_of(prediction: Prediction) -> Start | None:
     layers = [layer for layer in prediction.scenario.layers if layer.enabled]
     kinds = [layer.kind for layer in layers if layer.kind != ENVIRONMENT]
     row = LAUNCHERS.get(kinds[0]) if len(kinds) == 1 else None
-    if prediction.error is not None or row is None or row.words is None:
+    if prediction.error is not None or row is None:
         return None
     place = next(i for i, layer in enumerate(layers) if layer.kind == kinds[0])
     outer = fold(prediction.scenario.topology, layers[:place])
-    return Start(kinds[0], row.words(layers[place].options), outer.views[0].env) if outer.views else None
+    words = _words(row, layers[place].options)
+    return Start(kinds[0], words, outer.views[0].env) if words and outer.views else None
+
+
+def _words(row: Launcher, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The command that starts it, from the options of its layer; () where one of them cannot be typed here."""
+    words = list(row.programs[0])
+    for name, value in options.items():
+        if name in _FACTS or value in (None, False, ""):
+            continue
+        if name not in row.flags or not isinstance(value, str | int):
+            return ()
+        words.append(row.flags[name] if value is True else f"{row.flags[name]}={value}")
+    return tuple(words)
 
 
 class Launch(Job):
@@ -235,7 +257,8 @@ def _refuse_elsewhere(options: list[str], row: Launcher) -> None:
     for place, word in enumerate(options):
         name, _, value = word.partition("=")
         value = value or (options[place + 1] if place + 1 < len(options) else "")
-        if name in row.elsewhere and value not in ("1", "1:1", "localhost", "127.0.0.1"):
+        here = value in ("1", "1:1", "localhost", "127.0.0.1") or (value.startswith("localhost:") and "@" not in value)
+        if name in row.elsewhere and not here:
             raise NoAnswerError("live.launch-elsewhere", option=name)
 
 

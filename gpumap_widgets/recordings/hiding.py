@@ -29,7 +29,8 @@ def without_secrets(prediction: Prediction, seen: Observation) -> tuple[Predicti
         for layer in prediction.scenario.layers
     )
     scenario = replace(prediction.scenario, layers=layers)
-    return resolve(scenario), replace(seen, env=kept(seen.env), wanted_env=kept(seen.wanted_env))
+    hidden = [replace(one, env=kept(one.env), wanted_env=kept(one.wanted_env)) for one in (seen, *seen.others)]
+    return resolve(scenario), replace(hidden[0], others=tuple(hidden[1:]))
 
 
 def _sets(layer: Layer) -> bool:
@@ -57,15 +58,20 @@ def masked_recording(one: Recording, salt: str | None) -> Recording:
     def uuid(value: str | None) -> str | None:
         return None if value is None else mask.uuid(value)
 
-    observation = replace(
-        seen,
-        devices=tuple(replace(device, uuid=uuid(device.uuid)) for device in seen.devices),
-        present=None if seen.present is None else tuple((uuid(known), at) for known, at in seen.present),
-        env=variables(seen.env),
-        wanted_env=variables(seen.wanted_env),
-        kernel_name=mask.prose(seen.kernel_name),
-        problem=message("recording.said", text=mask.prose(seen.problem.text())) if seen.problem else None,
-    )
+    def masked(seen: Observation) -> Observation:
+        return replace(
+            seen,
+            devices=tuple(replace(device, uuid=uuid(device.uuid)) for device in seen.devices),
+            present=None if seen.present is None else tuple((uuid(known), at) for known, at in seen.present),
+            env=variables(seen.env),
+            wanted_env=variables(seen.wanted_env),
+            kernel_name=mask.prose(seen.kernel_name),
+            problem=message("recording.said", text=mask.prose(seen.problem.text())) if seen.problem else None,
+            notes=tuple(message("recording.said", text=mask.prose(note.text())) for note in seen.notes),
+            others=tuple(masked(other) for other in seen.others),
+        )
+
+    observation = masked(seen)
     result = compare(prediction, observation)
     told = (result.verdict, result.reason.text(), foretold_by(prediction))
     return Recording(

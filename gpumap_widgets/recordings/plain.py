@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UnreadableTopology
 from ..explanation import message
 from ..frozen import FrozenDict
-from ..mapping import Message, Observation, ObservedDevice
+from ..mapping import WITNESSES, Message, Observation, ObservedDevice
 from ..resolver import resolve
 from ..scenario import Layer, Scenario, asdict_topology
 from ..sources.capsule.reading import topology_of
@@ -29,26 +29,44 @@ _DEVICE: Mapping[str, Spec] = {
     "pci_bus_id": 64,
     "memory_mib": range(2**40),
 }
-_SEEN: Mapping[str, Spec] = {"started": 64, "kernel_name": 256, "simulated": bool}
+_SEEN: Mapping[str, Spec] = {
+    "started": 64,
+    "kernel_name": 256,
+    "simulated": bool,
+    "witness": 16,
+    "rank": range(2**20),
+    "local_rank": range(2**20),
+    "container": 64,
+    "warm": bool,
+}
+_MOST_OTHERS = 4096
 _VALUE, _DEEPEST = 131_072, 8
 
 
 def plain_recording(one: Recording) -> dict[str, Any]:
     """The recording as `recording_from` reads it."""
-    seen, scenario = one.observation, one.prediction.scenario
+    scenario = one.prediction.scenario
     return {
         MARK: SCHEMA,
         **{name: getattr(one, name) for name in _HEAD if getattr(one, name) is not None},
         "foretold": list(one.foretold),
         "topology": asdict_topology(scenario.topology),
         "layers": [layer.to_dict() for layer in scenario.layers],
-        "observation": {
-            **{name: getattr(seen, name) for name in _SEEN},
-            **{name: dict(getattr(seen, name)) for name in ("env", "wanted_env", "versions", "seconds")},
-            "devices": [dict(device.__dict__) for device in seen.devices],
-            "present": None if seen.present is None else [list(pair) for pair in seen.present],
-            "problem": _plain_message(seen.problem) if seen.problem else None,
-        },
+        "observation": _plain_observation(one.observation),
+    }
+
+
+def _plain_observation(seen: Observation) -> dict[str, Any]:
+    told = {name: getattr(seen, name) for name in _SEEN}
+    return {
+        **{name: value for name, value in told.items() if value is not None},
+        **{name: dict(getattr(seen, name)) for name in ("env", "wanted_env", "versions", "seconds")},
+        "devices": [dict(device.__dict__) for device in seen.devices],
+        "present": None if seen.present is None else [list(pair) for pair in seen.present],
+        "problem": _plain_message(seen.problem) if seen.problem else None,
+        "ran": list(seen.ran),
+        "notes": [_plain_message(note) for note in seen.notes],
+        "others": [_plain_observation(other) for other in seen.others],
     }
 
 
@@ -83,7 +101,7 @@ def recording_from(data: dict[str, Any]) -> Recording:
     except (TypeError, KeyError) as exc:
         raise OddData(say("recording.no-layer", error=str(exc)[:200])) from exc
     uuids = (None if uuid is None else value_of(uuid, 128, at) for at, uuid in _rows(data, "foretold", 4096))
-    seen = _observation(object_of(data.get("observation"), "observation"))
+    seen = _observation(object_of(data.get("observation"), "observation"), "observation")
     return Recording(resolve(Scenario(topology, layers)), seen, **head, foretold=tuple(uuids))
 
 
@@ -91,9 +109,12 @@ def _rows(data: Mapping[str, Any], name: str, limit: int) -> list[tuple[str, Any
     return [] if data.get(name) is None else list_of(data[name], name, limit)
 
 
-def _observation(data: dict[str, Any]) -> Observation:
+def _observation(data: dict[str, Any], at: str, *, alone: bool = False) -> Observation:
+    """What one witness said; what others said beside it, where it does not stand ``alone``."""
     given: dict[str, Any] = {name: _texts(data, name) for name in ("env", "wanted_env", "versions")}
-    given |= fields_of(data, _SEEN, "observation")
+    given |= fields_of(data, _SEEN, at)
+    if given.get("witness", WITNESSES[0]) not in WITNESSES:
+        raise wrong(f"{at}.witness", given["witness"], say("recording.witness", known=", ".join(WITNESSES)))
     seconds = {
         name: float(value)
         for name, value in object_of(data.get("seconds") or {}, "seconds").items()
@@ -101,13 +122,17 @@ def _observation(data: dict[str, Any]) -> Observation:
     }
     present = None
     if data.get("present") is not None:
-        present = tuple(_pair(row, at) for at, row in list_of(data["present"], "present", 4096))
+        present = tuple(_pair(row, here) for here, row in list_of(data["present"], "present", 4096))
     problem = data.get("problem")
+    others = () if alone else _rows(data, "others", _MOST_OTHERS)
     return Observation(
-        devices=tuple(_device(object_of(row, at), at) for at, row in _rows(data, "devices", 4096)),
+        devices=tuple(_device(object_of(row, here), here) for here, row in _rows(data, "devices", 4096)),
         problem=None if problem is None else _message(problem, "problem"),
         seconds=FrozenDict(seconds),
         present=present,
+        ran=tuple(value_of(kind, 64, here) for here, kind in _rows(data, "ran", 64)),
+        notes=tuple(_message(note, here) for here, note in _rows(data, "notes", 64)),
+        others=tuple(_observation(object_of(row, here), here, alone=True) for here, row in others),
         **given,
     )
 

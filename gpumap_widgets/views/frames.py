@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # noqa: TID251 - the one place
 
+from ..clusters.drifting import ClusterDrift
+from ..clusters.prediction import ClusterPrediction
+from ..clusters.value import Cluster
 from ..mapping import WITNESSES, Comparison, Edge, Prediction
 from ..ranks.report import RanksReport
 from ..topology import Topology
@@ -101,6 +104,71 @@ def matrix_frame(matrix: Matrix) -> pd.DataFrame:
             shown = [f"{text} *" if cell.used else text for text, cell in zip(cells, line.cells, strict=True)]
             records.append({"hosts": block.label, "workers": line.label, **dict(zip(heads, shown, strict=True))})
     return pd.DataFrame.from_records(records, columns=columns)
+
+
+def cluster_frame(cluster: Cluster) -> pd.DataFrame:
+    """A row for every GPU of every host: that of `topology_frame`, with the host in front."""
+    frames = [topology_frame(machine).assign(host=host) for host, machine in cluster.items()]
+    frame = pd.concat(frames, ignore_index=True) if frames else topology_frame(Topology()).assign(host="")
+    return frame[["host", *(name for name in frame.columns if name != "host")]]
+
+
+def cluster_prediction_frame(prediction: ClusterPrediction) -> pd.DataFrame:
+    """`prediction_frame` for every host, with the host in front."""
+    columns = [
+        "host",
+        "node_rank",
+        "rank",
+        "local_rank",
+        "worker",
+        "ordinal",
+        "uses",
+        "nvml_index",
+        "name",
+        "pci_bus_id",
+    ]
+    columns += ["uuid", "mig_uuid", "memory_mib", "certainty", "reason"]
+    rows = [prediction_rows(one) for one in prediction.kinds]
+    records = []
+    for node in prediction.nodes:
+        machine = prediction.cluster[node.host]
+        for row in rows[node.kind]:
+            gpu = machine.gpus[row.position]
+            mig = row.gpu.mig_instances.index(row.mig) if row.mig else None
+            rank = None if row.rank is None else row.rank + node.shift
+            records.append(
+                {
+                    "host": node.host,
+                    "node_rank": node.number,
+                    "rank": rank,
+                    "local_rank": row.local_rank,
+                    "worker": row.worker if rank is None or row.worker != f"rank {row.rank}" else f"rank {rank}",
+                    "ordinal": row.ordinal,
+                    "uses": row.uses,
+                    "nvml_index": gpu.nvml_index,
+                    "name": gpu.name,
+                    "pci_bus_id": gpu.pci_bus_id,
+                    "uuid": gpu.uuid,
+                    "mig_uuid": None if mig is None else gpu.mig_instances[mig].uuid,
+                    "memory_mib": gpu.memory_mib if mig is None else gpu.mig_instances[mig].memory_mib,
+                    "certainty": str(row.certainty),
+                    "reason": row.reason,
+                }
+            )
+    return _frame(records, columns)
+
+
+def cluster_drift_frame(found: ClusterDrift) -> pd.DataFrame:
+    """A row for every change on every host; a host that came or went has the code ``host-added`` or ``host-removed``."""
+    columns = ["host", "severity", "code", "old", "new", "message", "remedy"]
+    records = [
+        {"host": host, **{name: getattr(row.drift, name) for name in columns[1:]}}
+        for row in found.rows
+        for host in row.hosts
+    ]
+    records += [{"host": host, "severity": "warning", "code": "host-added"} for host in found.added]
+    records += [{"host": host, "severity": "error", "code": "host-removed"} for host in found.removed]
+    return _frame(records, columns)
 
 
 def comparison_frame(comparison: Comparison) -> pd.DataFrame:

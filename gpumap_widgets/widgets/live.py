@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets as w  # noqa: TID251 - widgets/ is the place
 
 from ..comparison import compare, observations_in
-from ..live import observe, run_for
+from ..live import observe, remember_any, run_for
 from ..live.job import Job
 from ..live.kernel import kernel_names
 from ..live.launch import Launch, start_of
@@ -172,6 +172,8 @@ class LivePanel:
             heard = observations_in(asked.comparison) if asked.comparison is not None else ()
             before = tuple(one for one in heard if one.witness != observation.witness)
             self._change(now.compared(compare(asked.prediction, observation, *before)))
+        if last:
+            remember_any(observation, asked.scenario.topology)
 
     def _cancel(self) -> None:
         """Kill the run; that it was cancelled is its answer."""

@@ -280,10 +280,11 @@ def environment(
 ) -> dict[str, str]:
     """A complete environment for a process on that machine, whose file is written to ``directory``.
 
-    Without ``base`` it is this process's own, less the two variables under test; a given ``base`` is kept whole.
+    Without ``base`` it is this process's own, less the two variables under test and the one by which torch asks NVML
+    (pytest-randomly loads DeepSpeed where that is installed, which sets it); a given ``base`` is kept whole.
     """
     if base is None:
-        tested = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
+        tested = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK")
         base = {name: value for name, value in os.environ.items() if name not in tested}
     content = machine.text().encode()
     path = directory / f"machine-{hashlib.sha256(content).hexdigest()[:16]}.txt"

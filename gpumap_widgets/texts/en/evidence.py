@@ -24,6 +24,7 @@ SENTENCES = {
     "recording.not-json": "This is no recording, or it is damaged: {why}.",
     "recording.too-large": "The file is longer than {limit} MB: no recording is.",
     "recording.no-version": "it has no version",
+    "recording.witness": "one of {known}",
     "recording.no-layer": "a layer of it cannot be read ({error})",
     "recording.remedy": "Save the run again, with save_recording.",
     "cli.not-written": "{file} cannot be written: {error}.",

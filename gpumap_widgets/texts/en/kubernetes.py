@@ -8,6 +8,7 @@ SENTENCES = {
     "step.kubernetes.choice": "Which devices it gets is the plugin's choice, by topology among those that are free; load is not measured. The first ones are shown; give them to be sure: assume allocated=[…].",
     "step.kubernetes.strategy": "The plugin's strategy is {strategy}: NVIDIA_VISIBLE_DEVICES is “{value}” in the container. It never sets CUDA_VISIBLE_DEVICES.",
     "step.kubernetes.gke": "GKE's plugin passes /dev/nvidiaN and the driver's libraries; it sets no list of GPUs.",
+    "step.kubernetes.dra": "A claim is served by NVIDIA's DRA driver, through CDI. It may name a model, which nvidia.com/gpu cannot.",
     "step.kubernetes.overridden": "The pod's own NVIDIA_VISIBLE_DEVICES={value} comes behind the plugin's and wins: the container gets those GPUs, whatever was allocated.",
     "step.kubernetes.none": "The container asks for no GPU and gets none.",
     "step.kubernetes.unasked": "The container asks for no GPU. With NVIDIA's plugin and runtime an image that sets NVIDIA_VISIBLE_DEVICES=all then sees every GPU of the node.",

@@ -13,6 +13,7 @@ SENTENCES = {
     "error.command.quote": "The quote at character {at} is never closed.",
     "error.command.backtick": "The backtick at character {at} is never closed.",
     "error.command.parenthesis": "The parenthesis at character {at} is never closed.",
+    "error.command.nested": "This is nested too deeply to be read.",
     "error.command.brace": "The brace at character {at} is never closed.",
     "error.command.yaml": "This YAML cannot be read: it breaks off in line {at}.",
     "error.command.yaml-large": "This YAML is larger or deeper than any manifest; given up in line {at}.",
