@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .beliefs import believed_orders
     from .certainty import Certainty
+    from .clusters.value import Cluster
     from .comparison import compare
     from .errors import (
         GpumapError,
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 _HOMES = {
     ".beliefs": "believed_orders",
     ".certainty": "Certainty",
+    ".clusters.value": "Cluster",
     ".comparison": "compare",
     ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableRecording UnreadableScenario UnreadableTopology",
     ".evidence.log": "append_evidence log_evidence log_run",
@@ -100,6 +102,7 @@ __all__ = [
     "PRESETS",
     "Capsule",
     "Certainty",
+    "Cluster",
     "Comparison",
     "Device",
     "Edge",

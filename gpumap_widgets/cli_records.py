@@ -13,7 +13,8 @@ from .inspection.plain import finding_dict
 from .inspection.process import inspect_process, inspect_processes
 from .mapping import Finding
 from .texts import say
-from .views.text import grid, number
+from .views.plain import grid
+from .views.text import number
 
 _OK, _STANDS_OUT = 0, 1
 _COLUMNS = ("time", "host", "job", "rank", "pid", "ordinal", "used", "nvml_index", "name", "uuid", "told_by")

@@ -113,7 +113,7 @@ def seats_of(prediction: Prediction) -> list[Seat]:
             label = worker_name(process, number)
             count = len(process.devices)
             for device in (process.devices[i] for i in process.uses):
-                key = (device.position, device.mig)
+                key = (process.node_rank, device.position, device.mig)
                 seats.append(Seat(label, key, device_name(device), device.ordinal, count))
     return seats
 
@@ -154,7 +154,13 @@ def _missing(prediction: Prediction, _: Process) -> Fields | None:
 def _by_default(prediction: Prediction, _: Process) -> Fields | None:
     """Programs that nothing assigns a device and that share the one which CUDA takes then."""
     seats = [
-        Seat(worker_name(p, n), (p.devices[0].position, p.devices[0].mig), device_name(p.devices[0]), 0, len(p.devices))
+        Seat(
+            worker_name(p, n),
+            (p.node_rank, p.devices[0].position, p.devices[0].mig),
+            device_name(p.devices[0]),
+            0,
+            len(p.devices),
+        )
         for n, p in enumerate(prediction.processes)
         if p.chosen is None and len(p.devices) > 1
     ]

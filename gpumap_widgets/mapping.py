@@ -217,9 +217,15 @@ class Prediction:
         return prediction_text(self)
 
     def _repr_html_(self) -> str:
-        from .views.html import prediction_html
+        from .views.workers import prediction_html
 
         return prediction_html(self)
+
+    def matrix(self) -> Any:
+        """Its workers × the GPUs, as a `views.matrix.Matrix`: what ``cuda:i`` every GPU is for every worker."""
+        from .views.matrix import matrix
+
+        return matrix(self)
 
     def to_frame(self) -> Any:
         """pandas: a row for every (process, ordinal) and, with no ordinal, for every hidden GPU."""

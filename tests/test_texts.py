@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,10 +27,11 @@ from gpumap_widgets.ranks.report import RULES as RANK_RULES
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
 from gpumap_widgets.texts import LANGUAGES, say, sentences
-from gpumap_widgets.texts.en import engine, findings
+from gpumap_widgets.texts.en import engine, findings, jobs, matrix
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
 from gpumap_widgets.views.graph import graph
-from gpumap_widgets.views.html import findings_html, prediction_html, steps_html, tokens_html, topology_html
+from gpumap_widgets.views.html import findings_html, steps_html, tokens_html, topology_html
+from gpumap_widgets.views.workers import prediction_html
 from tests import test_device_order, test_visible_devices
 from tests.conftest import MIXED, equal, predict, split
 
@@ -306,6 +307,17 @@ def _more_machines() -> Iterator[Topology]:
     yield from (Topology.of(*(m.name for m in models()[i : i + 3])) for i in range(0, len(models()), 40))
 
 
+LOST = replace(MIXED, gpus=(*MIXED.gpus[:3], replace(MIXED.gpus[3], problem="lost.")))
+JOBS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("torchrun --nproc-per-node=4 t.py", {}),
+    ("torchrun --nproc-per-node=2 t.py", {"set_device": False}),
+    ("torchrun --nproc-per-node=2 t.py", {"device_offset": 3}),
+    ("torchrun --nproc-per-node=2 --nnodes=2 t.py", {"node_rank": "all"}),
+    ("CUDA_VISIBLE_DEVICES=0 python a.py & CUDA_VISIBLE_DEVICES=0 python b.py", {}),
+    ("docker run --gpus device=1 image torchrun --nproc-per-node=2 t.py", {}),
+    ("python a.py & python b.py & CUDA_VISIBLE_DEVICES=9 python c.py", {}),
+)
+"""Commands whose several workers together say what `job_findings` and the matrix have to say."""
 CONTAINERS = (
     "docker run --gpus '\"device=2,3\"' -e CUDA_VISIBLE_DEVICES=2,3 img",
     "docker run --gpus device=2,0 img",
@@ -326,6 +338,9 @@ def corpus() -> Iterator[Prediction]:
             for value in (None, "", "0", "1,2,9", "0,0", "GPU-zz"):
                 yield predict(topology, value, order)
     yield resolve(Scenario.from_command(MIXED, "torchrun --nproc-per-node=5 t.py"))
+    for command, assume in JOBS:
+        for topology in (MIXED, Topology(), equal(2), LOST):
+            yield resolve(Scenario.from_command(topology, command, {}, assume))
     yield resolve(Scenario.from_command(MIXED, "torchrun --no-such t.py"))
     yield resolve(Scenario.from_command(MIXED, "CUDA_VISABLE_DEVICES=0 python t.py"))
     late = "import os, torch\ntorch.cuda.init()\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'"
@@ -372,6 +387,8 @@ def test_the_engine_can_say_everything_it_has_to_say(recorder: Recorder) -> None
     wanted = {
         *engine.SENTENCES,
         *findings.SENTENCES,
+        *matrix.SENTENCES,
+        *(key for key in jobs.SENTENCES if key.startswith(("finding.", "remedy."))),
         *(key for key in SENTENCES if key.startswith(("sentence.", "graph."))),
     }
     assert wanted - recorder.said - SAID_ELSEWHERE - {f"rule.{rule}" for rule in PLAIN} == set()

@@ -43,7 +43,7 @@ class RanksReport:
         return any(row.simulated for row in self.rows)
 
     def __str__(self) -> str:
-        from ..views.text import ranks_text
+        from ..views.ranks import ranks_text
 
         return ranks_text(self)
 

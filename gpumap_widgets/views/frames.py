@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # noqa: TID251 - the one place
 
+from ..clusters.drifting import ClusterDrift
+from ..clusters.prediction import ClusterPrediction
+from ..clusters.value import Cluster
 from ..mapping import WITNESSES, Comparison, Edge, Prediction
 from ..ranks.report import RanksReport
 from ..topology import Topology
+from .matrix import Matrix
+from .matrix_text import device_texts
 from .rows import prediction_rows
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ _INTEGERS = (
     "pid",
     "world_size",
     "device_count",
+    "node_rank",
 )
 
 
@@ -60,9 +66,12 @@ def topology_frame(topology: Topology) -> pd.DataFrame:
 def prediction_frame(prediction: Prediction) -> pd.DataFrame:
     """A row for every (process, ordinal) and, with no ordinal, for every hidden GPU."""
     columns = ["rank", "local_rank", "ordinal", "nvml_index", "name", "pci_bus_id", "uuid", "mig_uuid", "memory_mib"]
-    columns += ["certainty", "entry", "reason"]
+    columns += ["certainty", "entry", "reason", "worker", "node_rank", "uses"]
     records = [
         {
+            "worker": row.worker,
+            "node_rank": row.node_rank,
+            "uses": row.uses,
             "rank": row.rank,
             "local_rank": row.local_rank,
             "ordinal": row.ordinal,
@@ -78,6 +87,87 @@ def prediction_frame(prediction: Prediction) -> pd.DataFrame:
         }
         for row in prediction_rows(prediction)
     ]
+    return _frame(records, columns)
+
+
+def matrix_frame(matrix: Matrix) -> pd.DataFrame:
+    """A row for every line of the matrix and a column for every GPU by its nvidia-smi number: ``cuda:1``, with ``*`` for
+    one that is used, or why it is not seen. Hosts and GPUs as in the first block where blocks have different GPUs.
+    """
+    records = []
+    columns = ["hosts", "workers"]
+    for block in matrix.blocks:
+        heads = [str(k) if gpu.nvml_index is None else str(gpu.nvml_index) for k, gpu in enumerate(block.gpus)]
+        columns += [head for head in heads if head not in columns]
+        for line in block.lines:
+            cells = [", ".join(device_texts(cell)) or cell.state for cell in line.cells]
+            shown = [f"{text} *" if cell.used else text for text, cell in zip(cells, line.cells, strict=True)]
+            records.append({"hosts": block.label, "workers": line.label, **dict(zip(heads, shown, strict=True))})
+    return pd.DataFrame.from_records(records, columns=columns)
+
+
+def cluster_frame(cluster: Cluster) -> pd.DataFrame:
+    """A row for every GPU of every host: that of `topology_frame`, with the host in front."""
+    frames = [topology_frame(machine).assign(host=host) for host, machine in cluster.items()]
+    frame = pd.concat(frames, ignore_index=True) if frames else topology_frame(Topology()).assign(host="")
+    return frame[["host", *(name for name in frame.columns if name != "host")]]
+
+
+def cluster_prediction_frame(prediction: ClusterPrediction) -> pd.DataFrame:
+    """`prediction_frame` for every host, with the host in front."""
+    columns = [
+        "host",
+        "node_rank",
+        "rank",
+        "local_rank",
+        "worker",
+        "ordinal",
+        "uses",
+        "nvml_index",
+        "name",
+        "pci_bus_id",
+    ]
+    columns += ["uuid", "mig_uuid", "memory_mib", "certainty", "reason"]
+    rows = [prediction_rows(one) for one in prediction.kinds]
+    records = []
+    for node in prediction.nodes:
+        machine = prediction.cluster[node.host]
+        for row in rows[node.kind]:
+            gpu = machine.gpus[row.position]
+            mig = row.gpu.mig_instances.index(row.mig) if row.mig else None
+            rank = None if row.rank is None else row.rank + node.shift
+            records.append(
+                {
+                    "host": node.host,
+                    "node_rank": node.number,
+                    "rank": rank,
+                    "local_rank": row.local_rank,
+                    "worker": row.worker if rank is None or row.worker != f"rank {row.rank}" else f"rank {rank}",
+                    "ordinal": row.ordinal,
+                    "uses": row.uses,
+                    "nvml_index": gpu.nvml_index,
+                    "name": gpu.name,
+                    "pci_bus_id": gpu.pci_bus_id,
+                    "uuid": gpu.uuid,
+                    "mig_uuid": None if mig is None else gpu.mig_instances[mig].uuid,
+                    "memory_mib": gpu.memory_mib if mig is None else gpu.mig_instances[mig].memory_mib,
+                    "certainty": str(row.certainty),
+                    "reason": row.reason,
+                }
+            )
+    return _frame(records, columns)
+
+
+def cluster_drift_frame(found: ClusterDrift) -> pd.DataFrame:
+    """A row for every change on every host; a host that came or went has the code ``host-added`` or ``host-removed``."""
+    columns = ["host", "severity", "code", "old", "new", "message", "remedy"]
+    records = [
+        {"host": host, **{name: getattr(row.drift, name) for name in columns[1:]}}
+        for row in found.rows
+        for host in row.hosts
+    ]
+    records += [{"host": host, "severity": "warning", "code": "host-added"} for host in found.added]
+    records += [{"host": host, "severity": "error", "code": "host-removed"} for host in found.removed]
     return _frame(records, columns)
 
 

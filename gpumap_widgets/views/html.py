@@ -355,8 +355,3 @@ def tools_html(found: Sequence[ToolReading], believed: Sequence[Belief]) -> str:
         parts.append(tag("h4", escape(say("caption.beliefs"))))
         parts.append(_table(say("caption.beliefs"), ("belief", "indices", "agreement", "evidence"), rows))
     return tag("div", "".join(parts), "gpumap-stages")
-
-
-def prediction_html(prediction: Prediction) -> str:
-    """A prediction as a rich display: sentence and table."""
-    return page(sentence_html(prediction) + table_html(prediction))

@@ -14,8 +14,9 @@ from ..mapping import Finding
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
 from ..texts import say
 from .html import findings_html, page, plain_table, tag
+from .plain import grid
 from .rows import memory_text
-from .text import grid, number
+from .text import number
 
 _MOST_NAMED = 16
 _ALWAYS = (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER)

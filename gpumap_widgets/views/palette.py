@@ -18,6 +18,7 @@ def colour(position: int) -> str:
 STYLE = """
 .gpumap { --gm-fg: var(--jp-ui-font-color1, #1f1f1f); --gm-dim: var(--jp-ui-font-color2, #616161);
   --gm-line: var(--jp-border-color2, #e0e0e0); --gm-soft: var(--jp-layout-color2, #f5f5f5);
+  --gm-page: var(--jp-layout-color1, #fff);
   --gm-ok: var(--jp-success-color1, #2e7d32); --gm-warn: #b26a00; --gm-bad: var(--jp-error-color1, #c62828);
   --gm-mono: var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace);
   color: var(--gm-fg); font-family: var(--jp-ui-font-family, system-ui, sans-serif); font-size: 13px; line-height: 1.45; }
@@ -67,6 +68,22 @@ STYLE = """
 .gpumap-verdict-confirmed { border-left-color: var(--gm-ok); } .gpumap-verdict-refuted { border-left-color: var(--gm-bad); }
 .gpumap table.gpumap-table td.gpumap-agrees { color: var(--gm-ok); } .gpumap table.gpumap-table td.gpumap-differs { color: var(--gm-bad); }
 .gpumap table.gpumap-table td.gpumap-not-checked { color: var(--gm-dim); }
+.gpumap-matrix { max-height: 460px; overflow: auto; border: 1px solid var(--gm-line); margin: 4px 0; width: fit-content;
+  max-width: 100%; box-sizing: border-box; position: relative; }
+.gpumap .gpumap-matrix table { border-collapse: separate; border-spacing: 0; margin: 0; font-size: 13px; }
+.gpumap .gpumap-matrix th, .gpumap .gpumap-matrix td { text-align: left; padding: 4px 10px; white-space: nowrap; color: var(--gm-fg);
+  border-bottom: 1px solid var(--gm-line); background: var(--gm-page); vertical-align: top; font-weight: normal; }
+.gpumap .gpumap-matrix thead th { position: sticky; top: 0; z-index: 1; color: var(--gm-dim); }
+.gpumap .gpumap-matrix thead strong { color: var(--gm-fg); }
+.gpumap .gpumap-matrix th:first-child { position: sticky; left: 0; z-index: 1; border-right: 1px solid var(--gm-line); }
+.gpumap .gpumap-matrix thead th:first-child { z-index: 2; }
+.gpumap .gpumap-matrix tr:last-child > * { border-bottom: none; } .gpumap .gpumap-matrix thead tr:last-child > th { border-bottom: 1px solid var(--gm-line); }
+.gpumap .gpumap-matrix td.gpumap-uses { background: var(--gm-soft); font-weight: 700; box-shadow: inset 3px 0 0 var(--gm-own, var(--gm-dim)); }
+.gpumap .gpumap-matrix td.gpumap-sees { color: var(--gm-dim); } .gpumap .gpumap-matrix td.gpumap-gone { color: var(--gm-dim); }
+.gpumap-legend { white-space: pre-wrap; } .gpumap h4.gpumap-matrix-title { margin: 10px 0 2px; font-size: 13px; }
+.gpumap-mark { display: inline-block; width: 14px; } .gpumap-sub { display: block; color: var(--gm-dim); font-size: 11px; }
+.gpumap-sure-likely { border-bottom: 1px dashed currentColor; } .gpumap-sure-guess, .gpumap-sure-unknown { border-bottom: 2px dotted currentColor; }
+.gpumap-bad { color: var(--gm-bad); font-weight: 600; } .gpumap details.gpumap-members summary { cursor: pointer; color: var(--gm-dim); }
 .gpumap-hidden-text { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .gpumap a { color: var(--jp-content-link-color, #1976d2); text-decoration: underline; }
 .gpumap-label { color: var(--gm-dim); font-size: 12px; }

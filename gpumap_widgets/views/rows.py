@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
 
 from ..certainty import Certainty
+from ..job_findings import named, worker_name
 from ..mapping import Comparison, Device, Edge, Prediction, Process
 from ..texts import say
 from ..topology import Gpu, MigInstance
@@ -32,12 +34,24 @@ class Row(NamedTuple):
     position: int
     verdict: str | None = None
     """``agrees``, ``differs`` or ``not checked`` where there is a comparison."""
+    worker: str = ""
+    """What its process is called; "" where it is the only one."""
+    node_rank: int | None = None
+    uses: bool | None = None
+    """Whether its process uses it by a convention; None where nothing tells, or nothing is to be used."""
 
 
 def prediction_rows(prediction: Prediction, comparison: Comparison | None = None) -> list[Row]:
     """A row for every (process, ordinal), then one for every hidden GPU of that process."""
     edges = {(edge.rank, edge.ordinal): edge for edge in comparison.edges} if comparison else {}
-    return [row for process in prediction.processes for row in _process_rows(prediction, process, edges)]
+    several = len(prediction.processes) > 1
+    rows: list[Row] = []
+    for number, process in enumerate(prediction.processes):
+        name = worker_name(process, number) if several else process.label
+        for row in _process_rows(prediction, process, edges):
+            used = None if row.ordinal is None or process.chosen is None else row.ordinal in process.chosen
+            rows.append(row._replace(worker=name, node_rank=process.node_rank, uses=used))
+    return rows
 
 
 def _process_rows(prediction: Prediction, process: Process, edges: dict[tuple[int | None, int], Edge]) -> list[Row]:
@@ -82,9 +96,11 @@ def memory_text(mib: int | None) -> str:
 
 
 def sentence(prediction: Prediction) -> str:
-    """The map of the first process in words: what cuda:0 is, what is hidden."""
+    """The map in words: what cuda:0 is, what is hidden; of several processes, which GPU each uses."""
     if prediction.error is not None:
         return say("sentence.error", error=prediction.error)
+    if len(prediction.processes) > 1:
+        return _workers_sentence(prediction)
     process = prediction.processes[0]
     if not process.order.places:
         return say("sentence.no-gpu")
@@ -97,19 +113,65 @@ def sentence(prediction: Prediction) -> str:
     if len(process.devices) > len(shown):
         parts.append(say("sentence.more", n=len(process.devices) - len(shown)))
     said = [say("sentence.end", parts=", ".join(parts))]
-    if process.hidden:
-        groups = _hidden_groups(prediction, process)
-        names = ", ".join(groups[:_NAMED_IN_SENTENCE])
-        if len(groups) > _NAMED_IN_SENTENCE:
-            names += ", " + say("sentence.more", n=len(groups) - _NAMED_IN_SENTENCE)
-        said.append(say("sentence.hidden-one" if len(process.hidden) == 1 else "sentence.hidden-many", gpus=names))
+    said += _hidden(prediction, process.hidden)
     return " ".join(said)
 
 
-def _hidden_groups(prediction: Prediction, process: Process) -> list[str]:
+def _workers_sentence(prediction: Prediction) -> str:
+    """Who uses what, those that use the same drawn together."""
+    processes = prediction.processes
+    nodes = len({process.node_rank for process in processes})
+    groups: dict[Any, list[str]] = {}
+    for number, process in enumerate(processes):
+        groups.setdefault(_use(process), []).append(worker_name(process, number))
+    parts = [_use_text(use, workers) for use, workers in list(groups.items())[:_NAMED_IN_SENTENCE]]
+    if len(groups) > len(parts):
+        parts.append(say("sentence.more", n=sum(map(len, list(groups.values())[len(parts) :]))))
+    hidden = set.intersection(*(set(process.hidden) for process in processes))
+    key = "sentence.workers-nodes" if nodes > 1 else "sentence.workers"
+    said = say(key, n=len(processes), nodes=nodes, parts="; ".join(parts))
+    return " ".join([said, *_hidden(prediction, hidden)])
+
+
+def _use(process: Process) -> tuple[str, int, Device | None]:
+    """What a process does by its convention: key of a sentence, ordinal, device."""
+    if process.missing:
+        return "worker-missing", 0, None
+    if not process.devices:
+        return "worker-none", 0, None
+    if process.chosen is None and len(process.devices) > 1:
+        return "worker-sees", 0, _bare(process.devices[0])
+    ordinal = process.uses[0] if process.uses else 0
+    return "worker-uses", ordinal, _bare(process.devices[ordinal])
+
+
+def _bare(device: Device) -> Device:
+    """The device without what lists of different processes differ in."""
+    return device._replace(token=None, certainty=Certainty.CERTAIN)
+
+
+def _use_text(use: tuple[str, int, Device | None], workers: list[str]) -> str:
+    kind, ordinal, device = use
+    key = "workers-use" if kind == "worker-uses" and len(workers) > 1 else kind
+    fields = {"workers": named(workers), "ordinal": ordinal, "gpu": _named(device) if device else ""}
+    return say(f"sentence.{key}", **fields)
+
+
+def _hidden(prediction: Prediction, positions: Collection[int]) -> list[str]:
+    """What is said of GPUs that nobody sees: a sentence, or none."""
+    if not positions:
+        return []
+    groups = _hidden_groups(prediction, positions)
+    names = ", ".join(groups[:_NAMED_IN_SENTENCE])
+    if len(groups) > _NAMED_IN_SENTENCE:
+        names += ", " + say("sentence.more", n=len(groups) - _NAMED_IN_SENTENCE)
+    return [say("sentence.hidden-one" if len(positions) == 1 else "sentence.hidden-many", gpus=names)]
+
+
+def _hidden_groups(prediction: Prediction, positions: Iterable[int]) -> list[str]:
     """The hidden GPUs, those of one model together: ``6 × A100 (nvidia-smi 0, 2, 4 …)``."""
     by_name: dict[str, list[int | None]] = {}
-    for position in sorted(process.hidden):
+    for position in sorted(positions):
         gpu = prediction.scenario.topology.gpus[position]
         by_name.setdefault(gpu.short_name, []).append(gpu.nvml_index)
     groups = []
@@ -146,8 +208,10 @@ def doubt(prediction: Prediction) -> str:
     """The strongest reason why a prediction is not certain; "" when it is."""
     if not prediction.processes or prediction.certainty is Certainty.CERTAIN:
         return ""
-    process = prediction.processes[0]
-    steps = [s for s in prediction.steps if s.certainty is prediction.certainty and s.stage in ("order", "list")]
+    worker = next((k for k, one in enumerate(prediction.processes) if one.certainty is prediction.certainty), 0)
+    process = prediction.processes[worker]
+    weakest = [s for s in prediction.steps_of(worker) if s.certainty is prediction.certainty]
+    steps = [s for s in weakest if s.stage in ("order", "list")] or weakest
     listed = [s for s in steps if s.stage == "list" and process.reading.basis.certainty is prediction.certainty]
     listed.sort(key=lambda s: s.message.key not in ("step.token.empties", "step.token.stop"))  # these weigh most
     said = listed[:1] or [s for s in steps if s.message.key.startswith("doubt.")][:1] or steps[:1]

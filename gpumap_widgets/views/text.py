@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..explanation import clip, stop_reason
-from ..identity import PciBusId
-from ..mapping import SEVERITIES, Comparison, Finding, Prediction, Process
-from ..ranks.report import RanksReport, several_hosts
-from ..ranks.row import RankRow
+from ..job_findings import named, worker_name
+from ..mapping import Comparison, Prediction, Process
 from ..scenario import CUDA_VISIBLE_DEVICES
 from ..texts import say
 from ..topology import Topology
+from .matrix import matrix
+from .matrix_text import matrix_text
+from .plain import grid, one_line, one_line_each
 from .rows import Row, certainty_text, memory_text, prediction_rows, sentence
 
 _SHORT_UUID = 12
 _WIDTH = 100
+_MOST_LISTS = 4
 
 
 def short_uuid(uuid: str | None) -> str:
     """The beginning of a UUID, enough to tell GPUs apart by eye."""
     return "" if uuid is None else uuid if len(uuid) <= _SHORT_UUID else f"{uuid[:_SHORT_UUID]}…"
-
-
-def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns padded to their widest cell; columns that are empty throughout are left out."""
-    keep = [i for i in range(len(head)) if any(row[i] for row in rows)] if rows else list(range(len(head)))
-    lines = [[head[i] for i in keep], *([_one_line(row[i]) for i in keep] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(keep))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-
-
-def _one_line(text: str) -> str:
-    """Control characters of pasted text must not move the cursor of a terminal."""
-    return "".join(c if c.isprintable() else "�" for c in text)
 
 
 def number(value: int | None) -> str:
@@ -57,22 +44,36 @@ def topology_text(topology: Topology) -> str:
         for gpu in topology.gpus
     ]
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
-    notes = "".join(f"\n{_one_line(note)}" for note in topology.notes)
-    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({_one_line(topology.source + driver)})"
+    notes = "".join(f"\n{one_line(note)}" for note in topology.notes)
+    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({one_line(topology.source + driver)})"
     return f"{title}\n{grid(head, rows)}{notes}" if rows else title + notes
 
 
 def prediction_text(prediction: Prediction) -> str:
-    """The sentence, how sure it is, and the table."""
+    """The sentence, how sure it is, and the table: of several processes the matrix workers × GPUs."""
     lines = [sentence(prediction)]
     if prediction.error is None:
         lines.append(certainty_text(prediction))
-        lines += marked_list(prediction.processes[0])
-        names = ("rank", "ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty")
-        rows = [_cells(row) for row in prediction_rows(prediction)]
-        if rows:
-            lines.append(grid([say(f"column.{name}") for name in names], rows))
-    return "\n".join(_one_line_each(lines))
+        if len(prediction.processes) > 1:
+            lines += _marked_lists(prediction)
+            lines.append(matrix_text(matrix(prediction)))
+        else:
+            lines += marked_list(prediction.processes[0])
+            names = ("rank", "ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty")
+            rows = [_cells(row) for row in prediction_rows(prediction)]
+            if rows:
+                lines.append(grid([say(f"column.{name}") for name in names], rows))
+    return "\n".join(one_line_each(lines))
+
+
+def _marked_lists(prediction: Prediction) -> list[str]:
+    """The lists that end early, each once, and whose they are."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for number, process in enumerate(prediction.processes):
+        marked = tuple(marked_list(process))
+        if marked:
+            groups.setdefault(marked, []).append(worker_name(process, number))
+    return [line for marked, workers in list(groups.items())[:_MOST_LISTS] for line in (f"{named(workers)}:", *marked)]
 
 
 def marked_list(process: Process) -> list[str]:
@@ -83,14 +84,10 @@ def marked_list(process: Process) -> list[str]:
     token = reading.tokens[stop.token]
     head = f"{CUDA_VISIBLE_DEVICES}="
     start = max(0, token.start - _WIDTH // 2)  # a long value is shown from shortly before the mark
-    shown = _one_line(reading.value[start : start + _WIDTH])
+    shown = one_line(reading.value[start : start + _WIDTH])
     said = say("tokens.empties" if stop.empties else "tokens.stop", token=clip(token.text), why=stop_reason(process))
     under = " " * (len(head) + token.start - start) + "^" * max(1, min(len(token.text), _WIDTH // 2))
-    return [head + shown, f"{under} {_one_line(said)}"]
-
-
-def _one_line_each(lines: Sequence[str]) -> list[str]:
-    return ["\n".join(_one_line(part) for part in line.split("\n")) for line in lines]
+    return [head + shown, f"{under} {one_line(said)}"]
 
 
 def _cells(row: Row) -> list[str]:
@@ -119,62 +116,4 @@ def comparison_text(comparison: Comparison) -> str:
         said = [own[name].verdict if name in own else "" for name in names]
         rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, *said])
     lines = [f"{comparison.verdict}: {comparison.reason}"]
-    return "\n".join(_one_line_each([*lines, grid(head, rows)] if rows else lines))
-
-
-def findings_text(findings: Sequence[Finding]) -> list[str]:
-    """A line a finding, its remedy behind it."""
-    heads = {severity: say(f"severity.{severity}") for severity in SEVERITIES}
-    return [" ".join(filter(None, (heads[f.severity], f.message, f.remedy))) for f in findings]
-
-
-def ranks_text(report: RanksReport) -> str:
-    """The processes of a job as a table, and what is worth saying about them."""
-    hosts = list(dict.fromkeys(row.host for row in report.rows if row.host)) or ["?"]
-    where = hosts[0] if len(hosts) == 1 else say("ranks.hosts", n=len(hosts))
-    title = say("ranks.title-simulated" if report.simulated else "ranks.title", n=len(report.rows), hosts=where)
-    names = ("worker", "host", "local_rank", "pid", "visible", "order", "uses", "nvml_index", "name", "pci", "uuid")
-    head = [say(f"column.{name}") for name in (*names, "memory", "told_by")]
-    rows = _rank_rows(report)
-    return "\n".join(_one_line_each([title, *([grid(head, rows)] if rows else []), *findings_text(report.findings)]))
-
-
-def _rank_rows(report: RanksReport) -> list[list[str]]:
-    """The cells of the table. A variable is called unset only where another worker has it; the host where there are several."""
-    rows, far = report.rows, several_hosts(report.rows)
-    given = [any(getattr(row, name) is not None for row in rows) for name in _VARIABLES]
-    return [_rank_cells(row, given, far=far) for row in rows]
-
-
-_VARIABLES = ("cuda_visible_devices", "cuda_device_order")
-
-
-def _rank_cells(row: RankRow, given: Sequence[bool], *, far: bool) -> list[str]:
-    mig = f" MIG {row.mig_profile or ''}".rstrip() if row.mig_uuid and "MIG" not in (row.name or "") else ""
-    return [
-        row.label,
-        (row.host or "?") if far else "",
-        number(row.local_rank),
-        number(row.pid),
-        *(
-            _variable(getattr(row, name)) if some and row.pid is not None else ""
-            for name, some in zip(_VARIABLES, given, strict=True)
-        ),
-        "" if row.ordinal is None else f"cuda:{row.ordinal}",
-        number(row.nvml_index),
-        clip(row.reason, 48) if row.reason else (row.name or "") + mig,
-        short_pci(row.pci_bus_id),
-        short_uuid(row.mig_uuid or row.uuid),
-        memory_text(row.memory_mib),
-        row.told_by or "",
-    ]
-
-
-def _variable(value: str | None) -> str:
-    return say("graph.list-unset") if value is None else clip(value, 24) or say("graph.list-empty")
-
-
-def short_pci(address: str | None) -> str:
-    """An address as people say it; "" when it is not known."""
-    pci = PciBusId.parse(address) if address else None
-    return pci.short if pci else address or ""
+    return "\n".join(one_line_each([*lines, grid(head, rows)] if rows else lines))

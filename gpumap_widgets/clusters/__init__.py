@@ -1,0 +1,1 @@
+"""Several hosts: their machines, what a command makes of all of them, and what changed on which."""

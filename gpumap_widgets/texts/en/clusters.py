@@ -1,0 +1,28 @@
+"""Clusters: reading them, what they are, what changed."""
+
+SENTENCES = {
+    "cluster.no-host": "A capsule does not say which host it is of.",
+    "cluster.no-host-remedy": "Give hosts and machines by Cluster.of({{host: machine}}).",
+    "cluster.no-files": "No file fits {patterns}.",
+    "cluster.in": "{name}: {error}",
+    "cluster.twice": "The host {host} comes twice.",
+    "cluster.twice-remedy": "Keep one capsule a host.",
+    "cluster.title": "{hosts} hosts, {gpus} GPUs",
+    "cluster.kind": "{n} × {what}: {hosts}",
+    "cluster.gpus": "no GPU",
+    "cluster.driver": "{gpus}, driver {driver}",
+    "cluster.workers": "{workers} workers on {hosts} hosts.",
+    "cluster.own": "Every host runs a job of its own: the command does not name several nodes.",
+    "cluster.finding": "{message} ({hosts})",
+    "cluster.drift": "{hosts}: {message}",
+    "cluster.added": "New: {hosts}.",
+    "cluster.removed": "Gone: {hosts}.",
+    "cluster.same": "Unchanged: {n} hosts.",
+    "cluster.caption": "The hosts, equal ones together",
+    "cluster.caption-drift": "What changed on which hosts",
+    "column.hosts": "hosts",
+    "column.gpus": "GPUs",
+    "column.driver": "driver",
+    "column.change": "change",
+    "column.fix": "what to do",
+}

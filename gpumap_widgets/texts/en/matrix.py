@@ -1,0 +1,27 @@
+"""Words of the matrix workers × GPUs, and the sentence over it."""
+
+SENTENCES = {
+    "matrix.node": "node {n}",
+    "matrix.nodes": "nodes {nodes}",
+    "matrix.equal": "{n} equal hosts: {hosts}",
+    "matrix.corner": "nvidia-smi",
+    "matrix.missing": "cuda:{ordinals} is not there",
+    "matrix.missing-many": "cuda:{ordinals} are not there",
+    "matrix.uses": "used by it",
+    "matrix.sees": "seen by it",
+    "matrix.hidden": "hidden from it",
+    "matrix.outside": "not in its container",
+    "matrix.unusable": "not usable",
+    "matrix.caption": "Which cuda number every GPU is for every worker",
+    "matrix.members": "Who is where",
+    "matrix.all": "{n} × {name}",
+    "matrix.workers": "worker",
+    "matrix.legend": "The line under a number: dashed is likely, dotted a guess or unknown.",
+    "sentence.workers": "{n} workers: {parts}.",
+    "sentence.workers-nodes": "{n} workers on {nodes} nodes: {parts}.",
+    "sentence.worker-uses": "{workers} uses cuda:{ordinal}, the {gpu}",
+    "sentence.workers-use": "{workers} use cuda:{ordinal}, the {gpu}",
+    "sentence.worker-sees": "in {workers} cuda:0 is the {gpu}",
+    "sentence.worker-none": "{workers}: no CUDA device",
+    "sentence.worker-missing": "{workers}: the device that is asked for is not there",
+}
