@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .beliefs import believed_orders
     from .certainty import Certainty
     from .comparison import compare
-    from .errors import GpumapError, ImpossibleMachine, NoDriver, UnreadableScenario, UnreadableTopology
+    from .errors import GpumapError, ImpossibleMachine, ImpossiblePlan, NoDriver, UnreadableScenario, UnreadableTopology
     from .identity import PciBusId
     from .live import observe
     from .mapping import (
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
         Process,
         Step,
     )
+    from .planning.data_parallel import DataParallelPlan, plan_data_parallel
+    from .planning.measured import Measurement, Measurements
+    from .planning.task_planning import plan_tasks
+    from .planning.task_table import read_task_table
+    from .planning.tasks import Task, TaskPlan
     from .readings import tool_readings
     from .resolver import resolve
     from .scenario import Layer, Scenario
@@ -53,10 +58,15 @@ _HOMES = {
     ".beliefs": "believed_orders",
     ".certainty": "Certainty",
     ".comparison": "compare",
-    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableScenario UnreadableTopology",
+    ".errors": "GpumapError ImpossibleMachine ImpossiblePlan NoDriver UnreadableScenario UnreadableTopology",
     ".identity": "PciBusId",
     ".live": "observe",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
+    ".planning.data_parallel": "DataParallelPlan plan_data_parallel",
+    ".planning.measured": "Measurement Measurements",
+    ".planning.task_planning": "plan_tasks",
+    ".planning.task_table": "read_task_table",
+    ".planning.tasks": "Task TaskPlan",
     ".readings": "tool_readings",
     ".resolver": "resolve",
     ".scenario": "Layer Scenario",
@@ -74,6 +84,7 @@ __all__ = [
     "Capsule",
     "Certainty",
     "Comparison",
+    "DataParallelPlan",
     "Device",
     "Edge",
     "Explorer",
@@ -81,7 +92,10 @@ __all__ = [
     "Gpu",
     "GpumapError",
     "ImpossibleMachine",
+    "ImpossiblePlan",
     "Layer",
+    "Measurement",
+    "Measurements",
     "Message",
     "MigInstance",
     "NoDriver",
@@ -92,6 +106,8 @@ __all__ = [
     "Process",
     "Scenario",
     "Step",
+    "Task",
+    "TaskPlan",
     "Topology",
     "UnreadableScenario",
     "UnreadableTopology",
@@ -100,8 +116,11 @@ __all__ = [
     "drift",
     "links",
     "observe",
+    "plan_data_parallel",
+    "plan_tasks",
     "preset",
     "processes",
+    "read_task_table",
     "resolve",
     "this_machine",
     "tool_readings",

@@ -34,3 +34,7 @@ class UnreadableScenario(GpumapError, ValueError):
 
 class NoDriver(GpumapError):
     """This machine has no usable NVIDIA management library; the message says which step failed."""
+
+
+class ImpossiblePlan(GpumapError, ValueError):
+    """A plan is asked for with figures that cannot be: a negative time, a batch of nothing, two tasks of one name."""

@@ -36,7 +36,8 @@ HEAVY = (
 LAYERS = (
     "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
-    "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "sources", "views", "live", "widgets", "cli",
+    "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "planning",
+    "sources", "views", "live", "widgets", "cli",
     "__main__",
 )  # fmt: skip
 """Each may import those before it. A package counts as one: its modules may import each other, without a circle."""
@@ -51,6 +52,12 @@ DOORS = {
     ("mapping", "__str__", "views.text"),
     ("mapping", "_repr_html_", "views.html"),
     ("mapping", "to_frame", "views.frames"),
+    ("planning.data_parallel", "__str__", "views.plan_text"),
+    ("planning.data_parallel", "_repr_html_", "views.plan_html"),
+    ("planning.data_parallel", "to_frame", "views.frames"),
+    ("planning.tasks", "__str__", "views.plan_text"),
+    ("planning.tasks", "_repr_html_", "views.plan_html"),
+    ("planning.tasks", "to_frame", "views.frames"),
 }
 ONLY_IN = {
     # a heavy package, and the one place (a module, or a package with all its modules) that imports it

@@ -7,10 +7,16 @@ from typing import Any
 import pandas as pd  # noqa: TID251 - the one place
 
 from ..mapping import Comparison, Prediction
+from ..planning.data_parallel import DataParallelPlan
+from ..planning.ranges import Range
+from ..planning.tasks import TaskPlan
+from ..scenario import CUDA_VISIBLE_DEVICES
 from ..topology import Topology
+from .plan_rows import way_name
 from .rows import prediction_rows
 
 _INTEGERS = ("rank", "local_rank", "ordinal", "nvml_index", "memory_mib", "sm_count", "minor_number", "seen_nvml_index")
+_INTEGERS += ("samples",)
 
 
 def _frame(records: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
@@ -89,4 +95,62 @@ def comparison_frame(comparison: Comparison) -> pd.DataFrame:
                 "simulated": comparison.observation.simulated,
             }
         )
+    return _frame(records, columns)
+
+
+def _ends(name: str, value: Range) -> dict[str, float]:
+    return {f"{name}_low": value.low, f"{name}_high": value.high}
+
+
+def plan_frame(plan: DataParallelPlan) -> pd.DataFrame:
+    """A row for every way and GPU that takes part in it. Times in seconds, or in steps of the fastest GPU."""
+    ranges = ["compute", "busy", "idle", "step", "exchange", "throughput", "gain"]
+    columns = ["way", "kind", "nvml_index", "name", "uuid", "source", "samples"]
+    columns += [f"{name}_{end}" for name in ranges for end in ("low", "high")] + ["problem"]
+    records = [
+        {
+            "way": way_name(plan, option),
+            "kind": option.kind,
+            "nvml_index": part.worker.gpu.nvml_index,
+            "name": part.worker.gpu.name,
+            "uuid": part.worker.gpu.uuid,
+            "source": part.worker.source,
+            "samples": part.samples,
+            **_ends("compute", part.compute),
+            **_ends("busy", part.busy),
+            **_ends("idle", part.idle),
+            **_ends("step", option.step),
+            **_ends("exchange", option.exchange),
+            **_ends("throughput", option.throughput),
+            **_ends("gain", option.gain),
+            "problem": str(option.problem) if option.problem else None,
+        }
+        for option in plan.options
+        for part in option.parts
+    ]
+    return _frame(records, columns)
+
+
+def tasks_frame(plan: TaskPlan) -> pd.DataFrame:
+    """A row for every copy of a task; where it gets no GPU, the reason stands alone."""
+    columns = ["task", "copy", "nvml_index", "name", "uuid", "memory_mib", "work", "latency", "shares_with"]
+    columns += ["visible_devices", "command", "certainty", "reason"]
+    records = [
+        {
+            "task": placed.copy.task.name,
+            "copy": placed.name,
+            "nvml_index": placed.gpu.nvml_index if placed.gpu else None,
+            "name": placed.gpu.name if placed.gpu else None,
+            "uuid": placed.gpu.uuid if placed.gpu else None,
+            "memory_mib": placed.copy.task.memory_mib,
+            "work": placed.copy.task.work,
+            "latency": placed.copy.task.latency,
+            "shares_with": ", ".join(placed.shares_with),
+            "visible_devices": placed.env.get(CUDA_VISIBLE_DEVICES),
+            "command": placed.command,
+            "certainty": str(placed.certainty),
+            "reason": str(placed.reason),
+        }
+        for placed in plan.placed
+    ]
     return _frame(records, columns)

@@ -35,7 +35,7 @@ def page(inner: str) -> str:
     return f"<style>{STYLE}</style>{tag('div', inner, 'gpumap gpumap-output')}"
 
 
-def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
+def table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
     head = "".join(tag("th", escape(say(f"column.{c}")), scope="col") for c in columns)
     body = list(rows) or [tag("tr", tag("td", escape(say("cell.no-rows")), colspan=str(len(columns))), "gpumap-faded")]
     shown = body[:_MOST_ROWS]
@@ -49,11 +49,11 @@ def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
     return tag("div", inner, "gpumap-scroll")
 
 
-def _cell(text: str, css: str = "", title: str = "") -> str:
+def cell(text: str, css: str = "", title: str = "") -> str:
     return tag("td", escape(text), css, title=title)
 
 
-def _swatch(position: int) -> str:
+def swatch(position: int) -> str:
     return tag("span", "", "gpumap-swatch", style=f"background:{colour(position)}", aria_hidden="true")
 
 
@@ -72,19 +72,19 @@ def topology_html(topology: Topology) -> str:
     rows = []
     for position, gpu in enumerate(topology.gpus[: _MOST_ROWS + 1]):
         cells = [
-            _cell(number(gpu.nvml_index)),
-            tag("td", _swatch(position) + escape(gpu.label)),
-            _cell(gpu.pci.short if gpu.pci else "", "gpumap-code"),
-            _cell(gpu.uuid or "", "gpumap-code"),
-            _cell(memory_text(gpu.memory_mib)),
+            cell(number(gpu.nvml_index)),
+            tag("td", swatch(position) + escape(gpu.label)),
+            cell(gpu.pci.short if gpu.pci else "", "gpumap-code"),
+            cell(gpu.uuid or "", "gpumap-code"),
+            cell(memory_text(gpu.memory_mib)),
         ]
         if problems:
-            cells.append(_cell(gpu.problem or say("cell.usable")))
+            cells.append(cell(gpu.problem or say("cell.usable")))
         rows.append(tag("tr", "".join(cells), "gpumap-faded" if gpu.problem else ""))
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
     title = tag("p", escape(f"{topology.source}{driver}"), "gpumap-note")
     notes = "".join(tag("p", escape(note), "gpumap-note") for note in topology.notes)
-    return page(title + _table(say("caption.machine"), columns, rows) + notes)
+    return page(title + table(say("caption.machine"), columns, rows) + notes)
 
 
 _READ_FIELDS = ("nvml_index", "name", "pci_bus_id", "uuid", "memory_mib")
@@ -113,7 +113,7 @@ def reading_html(topology: Topology, origins: Sequence[Mapping[str, int]]) -> st
         rows.append(tag("tr", "".join(cells)))
     columns = ("nvml_index", "name", "pci", "uuid", "memory_mib")
     notes = "".join(tag("p", escape(note), "gpumap-note") for note in topology.notes)
-    return _table(say("caption.read"), columns, rows) + notes
+    return table(say("caption.read"), columns, rows) + notes
 
 
 # --- prediction ------------------------------------------------------------------------------------------------------
@@ -135,20 +135,20 @@ def table_html(prediction: Prediction, comparison: Comparison | None = None) -> 
     if comparison is not None:
         columns.append(_verdict_column(comparison))
     rows = prediction_rows(prediction, comparison)
-    return _table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: _MOST_ROWS + 1]])
+    return table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: _MOST_ROWS + 1]])
 
 
 def _row(row: Row, columns: Sequence[str]) -> str:
     mig = f" · MIG {row.mig.profile or ''}" if row.mig else ""
     cells = {
-        "rank": _cell(number(row.rank)),
+        "rank": cell(number(row.rank)),
         "ordinal": tag("th", escape(say("cell.none") if row.ordinal is None else f"cuda:{row.ordinal}"), scope="row"),
-        "nvml_index": _cell(number(row.gpu.nvml_index)),
-        "name": tag("td", _swatch(row.position) + escape(row.gpu.label + mig)),
-        "pci": _cell(row.gpu.pci.short if row.gpu.pci else "", "gpumap-code"),
+        "nvml_index": cell(number(row.gpu.nvml_index)),
+        "name": tag("td", swatch(row.position) + escape(row.gpu.label + mig)),
+        "pci": cell(row.gpu.pci.short if row.gpu.pci else "", "gpumap-code"),
         "uuid": _uuid_cell(row),
-        "memory": _cell(memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib)),
-        "certainty": _cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
+        "memory": cell(memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib)),
+        "certainty": cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
         "verdict": _verdict_cell(row.verdict),
     }
     cells["verdict-simulated"] = cells["verdict"]
@@ -162,11 +162,11 @@ def _verdict_column(comparison: Comparison) -> str:
 
 def _uuid_cell(row: Row) -> str:
     uuid = row.mig.uuid if row.mig else row.gpu.uuid
-    return _cell(short_uuid(uuid), "gpumap-code", uuid or "")
+    return cell(short_uuid(uuid), "gpumap-code", uuid or "")
 
 
 def _verdict_cell(verdict: str | None) -> str:
-    return _cell(f"{MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else _cell("")
+    return cell(f"{MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else cell("")
 
 
 def tokens_html(process: Process) -> str:
@@ -266,7 +266,7 @@ def expected_html(thought: Expectation, worker: int) -> str:
 
 def _agreement(*, agrees: bool | None) -> str:
     key = "unknown" if agrees is None else "agrees" if agrees else "differs"
-    return _cell(f"{MARKS[key]} {say('agreement.' + key)}", f"gpumap-{key}")
+    return cell(f"{MARKS[key]} {say('agreement.' + key)}", f"gpumap-{key}")
 
 
 def _indices(indices: Sequence[int | None]) -> str:
@@ -281,25 +281,25 @@ def tools_html(found: Sequence[ToolReading], believed: Sequence[Belief]) -> str:
         note = f"{escape(str(one.note))} {tag('span', escape(one.source), 'gpumap-source')}"
         cells = [
             tag("th", escape(one.tool), scope="row", title=str(one.how)),
-            _cell(one.shown, "gpumap-code gpumap-wrap"),
+            cell(one.shown, "gpumap-code gpumap-wrap"),
             _agreement(agrees=one.agrees_with_driver),
             tag("td", note, "gpumap-wrap"),
         ]
         rows.append(tag("tr", "".join(cells)))
-    parts = [_table(say("caption.tools"), ("tool", "shown", "agreement", "note"), rows)]
+    parts = [table(say("caption.tools"), ("tool", "shown", "agreement", "note"), rows)]
     if believed:
         rows = [
             tag(
                 "tr",
                 tag("th", escape(say(f"belief.{one.rule}")), scope="row")
-                + _cell(_indices(one.nvml_indices), "gpumap-code")
+                + cell(_indices(one.nvml_indices), "gpumap-code")
                 + _agreement(agrees=one.agrees)
-                + _cell(one.evidence, "gpumap-wrap"),
+                + cell(one.evidence, "gpumap-wrap"),
             )
             for one in believed
         ]
         parts.append(tag("h4", escape(say("caption.beliefs"))))
-        parts.append(_table(say("caption.beliefs"), ("belief", "indices", "agreement", "evidence"), rows))
+        parts.append(table(say("caption.beliefs"), ("belief", "indices", "agreement", "evidence"), rows))
     return tag("div", "".join(parts), "gpumap-stages")
 
 
@@ -338,19 +338,19 @@ def edges_html(comparison: Comparison) -> str:
         seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
         pci = (edge.observed.pci_bus_id or "") if edge.observed else ""
         uuid = (edge.observed.uuid or "") if edge.observed else ""
-        swatch = _swatch(edge.predicted.position) if edge.predicted else ""
-        seen_swatch = _swatch(edge.seen_position) if edge.seen_position is not None else ""
+        swatch = swatch(edge.predicted.position) if edge.predicted else ""
+        seen_swatch = swatch(edge.seen_position) if edge.seen_position is not None else ""
         cells = [
             tag("th", escape(f"cuda:{edge.ordinal}"), scope="row"),
             tag("td", swatch + escape(foretold)),
             tag("td", seen_swatch + escape(seen)),
-            _cell(pci, "gpumap-code"),
-            _cell(short_uuid(uuid), "gpumap-code", uuid),
+            cell(pci, "gpumap-code"),
+            cell(short_uuid(uuid), "gpumap-code", uuid),
             _verdict_cell(edge.verdict),
         ]
         rows.append(tag("tr", "".join(cells)))
     columns = ["ordinal", "foretold", "seen", "pci", "uuid", _verdict_column(comparison)]
-    return _table(say("caption.comparison"), columns, rows) if rows else ""
+    return table(say("caption.comparison"), columns, rows) if rows else ""
 
 
 def comparison_html(comparison: Comparison) -> str:

@@ -20,15 +20,15 @@ def short_uuid(uuid: str | None) -> str:
     return "" if uuid is None else uuid if len(uuid) <= _SHORT_UUID else f"{uuid[:_SHORT_UUID]}…"
 
 
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell; columns that are empty throughout are left out."""
     keep = [i for i in range(len(head)) if any(row[i] for row in rows)] if rows else list(range(len(head)))
-    lines = [[head[i] for i in keep], *([_one_line(row[i]) for i in keep] for row in rows)]
+    lines = [[head[i] for i in keep], *([one_line(row[i]) for i in keep] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(keep))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Control characters of pasted text must not move the cursor of a terminal."""
     return "".join(c if c.isprintable() else "�" for c in text)
 
@@ -54,9 +54,9 @@ def topology_text(topology: Topology) -> str:
         for gpu in topology.gpus
     ]
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
-    notes = "".join(f"\n{_one_line(note)}" for note in topology.notes)
-    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({_one_line(topology.source + driver)})"
-    return f"{title}\n{_grid(head, rows)}{notes}" if rows else title + notes
+    notes = "".join(f"\n{one_line(note)}" for note in topology.notes)
+    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({one_line(topology.source + driver)})"
+    return f"{title}\n{grid(head, rows)}{notes}" if rows else title + notes
 
 
 def prediction_text(prediction: Prediction) -> str:
@@ -68,7 +68,7 @@ def prediction_text(prediction: Prediction) -> str:
         names = ("rank", "ordinal", "nvml_index", "name", "pci", "uuid", "memory", "certainty")
         rows = [_cells(row) for row in prediction_rows(prediction)]
         if rows:
-            lines.append(_grid([say(f"column.{name}") for name in names], rows))
+            lines.append(grid([say(f"column.{name}") for name in names], rows))
     return "\n".join(_one_line_each(lines))
 
 
@@ -80,14 +80,14 @@ def marked_list(process: Process) -> list[str]:
     token = reading.tokens[stop.token]
     head = f"{CUDA_VISIBLE_DEVICES}="
     start = max(0, token.start - _WIDTH // 2)  # a long value is shown from shortly before the mark
-    shown = _one_line(reading.value[start : start + _WIDTH])
+    shown = one_line(reading.value[start : start + _WIDTH])
     said = say("tokens.empties" if stop.empties else "tokens.stop", token=clip(token.text), why=stop_reason(process))
     under = " " * (len(head) + token.start - start) + "^" * max(1, min(len(token.text), _WIDTH // 2))
-    return [head + shown, f"{under} {_one_line(said)}"]
+    return [head + shown, f"{under} {one_line(said)}"]
 
 
 def _one_line_each(lines: Sequence[str]) -> list[str]:
-    return ["\n".join(_one_line(part) for part in line.split("\n")) for line in lines]
+    return ["\n".join(one_line(part) for part in line.split("\n")) for line in lines]
 
 
 def _cells(row: Row) -> list[str]:
@@ -112,4 +112,4 @@ def comparison_text(comparison: Comparison) -> str:
         seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
         rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, edge.verdict])
     lines = [f"{comparison.verdict}: {comparison.reason}"]
-    return "\n".join(_one_line_each([*lines, _grid(head, rows)] if rows else lines))
+    return "\n".join(_one_line_each([*lines, grid(head, rows)] if rows else lines))
