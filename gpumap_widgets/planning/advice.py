@@ -27,7 +27,7 @@ _ALIKE = 1.05
 
 def seconds(plan: DataParallelPlan, value: Range) -> str:
     """A time in seconds, or as a multiple of the fastest GPU's step."""
-    return say("plan.relative", amount=amount(value)) if plan.relative else amount(value, "s")
+    return say("plan.relative", amount=amount(value)) if plan.relative else amount(value, say("plan.unit"))
 
 
 def advise(plan: DataParallelPlan) -> tuple[Message, ...]:
@@ -96,8 +96,9 @@ def _split(plan: DataParallelPlan, split: Option, best: Worker) -> Iterator[Mess
         return
     batches = " : ".join(str(part.samples) for part in split.parts)
     names = ", ".join(part.worker.name for part in split.parts)
+    over = digits(over_equal, 2) if split.step.exact else say("amount.about", value=digits(over_equal, 2))
     key = "plan.split-few" if split.kind == FASTEST else "plan.split"
-    yield message(key, batches=batches, gpus=names, step=seconds(plan, split.step), over=digits(over_equal, 2))
+    yield message(key, batches=batches, gpus=names, step=seconds(plan, split.step), over=over)
     most = "plan.split-most" if plan.ideal.exact else "plan.split-range"
     yield message(most if plan.ideal.low >= _WORTH else "plan.split-unclear", best=best.name, gain=more(plan.ideal))
     if not plan.relative and plan.break_even.high > 0:

@@ -64,11 +64,11 @@ class _Search:
             self.best, self.least = [*self.chosen, *relaxed], spent + rest
             return
         i = len(self.chosen)
-        for place, grows in self._choices(i, relaxed[0]):
+        for place, added in self._choices(i, relaxed[0]):
             self.chosen.append(place)
             if place is not None:
                 self.held[place].append(self.jobs[i])
-            self._down(spent + grows)
+            self._down(spent + added)
             self.chosen.pop()
             if place is not None:
                 self.held[place].pop()

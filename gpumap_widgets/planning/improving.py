@@ -51,7 +51,7 @@ def _moved(chosen: Chosen, i: int, target: int, *, exchange: bool) -> Chosen:
     return other
 
 
-def _sound(jobs: Sequence[Job], places: Sequence[Place], chosen: Chosen, share: bool) -> bool:
+def _sound(jobs: Sequence[Job], places: Sequence[Place], chosen: Chosen, *, share: bool) -> bool:
     held: list[list[Job]] = [[] for _ in places]
     for job, g in zip(jobs, chosen, strict=True):
         if g is not None:

@@ -156,7 +156,7 @@ def option(kind: str, chosen: Sequence[Worker], samples: Sequence[int], setting:
     waits = setting.exchange.seconds(len(chosen))
 
     def step(times: Sequence[float], wait: float) -> float:
-        return step_time(times, samples, batch, wait)
+        return max(step_time(times, samples, batch, wait), _NEXT_TO_NOTHING)
 
     def busy(times: Sequence[float], wait: float, i: int = 0) -> float:
         return times[i] * samples[i] / batch / step(times, wait)

@@ -23,7 +23,10 @@ def even_time(samples: float, seconds: Sequence[float], limits: Sequence[int | N
             return left / total
         left -= limits[i] or 0
         del rates[i]
-    return max(0.0, left) / sum(rates.values()) if rates else (0.0 if left <= 0 else math.inf)
+    longest = ends[-1][0] if ends else 0.0
+    if rates:
+        return max(longest, left / sum(rates.values()))
+    return longest if left <= samples * (1 - _SHY) else math.inf
 
 
 def balanced(samples: int, seconds: Sequence[float], limits: Sequence[int | None]) -> tuple[int, ...] | None:

@@ -14,7 +14,8 @@ from ..resolver import resolve
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from ..texts import say
 from ..topology import Topology
-from .assignment import NODES, Assignment, Job, Place, assign, cost_of
+from .assignment import NODES, Assignment, assign
+from .jobs import Job, Place, cost_of
 from .measured import Measurements
 from .reasons import Candidates, placed_reason, unplaced_reason
 from .speeds import Rates
@@ -103,7 +104,7 @@ def _refuse(copies: Sequence[Copy]) -> None:
 
 def _jobs(copies: Sequence[Copy], speeds: Sequence[float]) -> list[Job]:
     """Copies as the search takes them. Placing nothing of a class costs more than placing all of the classes below."""
-    families = {copy.task.name: i for i, copy in enumerate(reversed(copies))}
+    families = {name: i for i, name in enumerate(dict.fromkeys(copy.task.name for copy in copies))}
     total = sum(copy.task.work for copy in copies)
     top = (max(row.weight for row in LATENCY.values()) + 2 * len(copies)) * total / min(speeds, default=1.0)
     ranks = {key: len(LATENCY) - 1 - i for i, key in enumerate(LATENCY)}

@@ -15,8 +15,17 @@ from ..topology import Topology
 from .plan_rows import way_name
 from .rows import prediction_rows
 
-_INTEGERS = ("rank", "local_rank", "ordinal", "nvml_index", "memory_mib", "sm_count", "minor_number", "seen_nvml_index")
-_INTEGERS += ("samples",)
+_INTEGERS = (
+    "rank",
+    "local_rank",
+    "ordinal",
+    "nvml_index",
+    "memory_mib",
+    "sm_count",
+    "minor_number",
+    "seen_nvml_index",
+    "samples",
+)
 
 
 def _frame(records: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:

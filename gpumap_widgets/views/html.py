@@ -36,6 +36,7 @@ def page(inner: str) -> str:
 
 
 def table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
+    """A table of rows that are HTML already; ``columns`` are keys of their titles."""
     head = "".join(tag("th", escape(say(f"column.{c}")), scope="col") for c in columns)
     body = list(rows) or [tag("tr", tag("td", escape(say("cell.no-rows")), colspan=str(len(columns))), "gpumap-faded")]
     shown = body[:_MOST_ROWS]
@@ -50,10 +51,12 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
 
 
 def cell(text: str, css: str = "", title: str = "") -> str:
+    """A cell of a table with a text from anywhere."""
     return tag("td", escape(text), css, title=title)
 
 
 def swatch(position: int) -> str:
+    """A little square in the colour of a GPU."""
     return tag("span", "", "gpumap-swatch", style=f"background:{colour(position)}", aria_hidden="true")
 
 
@@ -338,11 +341,11 @@ def edges_html(comparison: Comparison) -> str:
         seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
         pci = (edge.observed.pci_bus_id or "") if edge.observed else ""
         uuid = (edge.observed.uuid or "") if edge.observed else ""
-        swatch = swatch(edge.predicted.position) if edge.predicted else ""
+        mark = swatch(edge.predicted.position) if edge.predicted else ""
         seen_swatch = swatch(edge.seen_position) if edge.seen_position is not None else ""
         cells = [
             tag("th", escape(f"cuda:{edge.ordinal}"), scope="row"),
-            tag("td", swatch + escape(foretold)),
+            tag("td", mark + escape(foretold)),
             tag("td", seen_swatch + escape(seen)),
             cell(pci, "gpumap-code"),
             cell(short_uuid(uuid), "gpumap-code", uuid),

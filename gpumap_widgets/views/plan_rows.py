@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..planning.advice import seconds
 from ..planning.data_parallel import DataParallelPlan
 from ..planning.options import ALIKE, ALONE, Option, Part
+from ..planning.ranges import Range
 from ..planning.tasks import Placed
 from ..planning.wording import amount, digits, share, times
 from ..planning.workers import Worker
@@ -60,7 +60,7 @@ def way_rows(plan: DataParallelPlan) -> list[WayRow]:
         rows.append(
             WayRow(
                 way_name(plan, option),
-                seconds(plan, option.step),
+                _seconds(plan, option.step),
                 amount(option.throughput, say("plan.rate")) if not plan.relative else "",
                 times(option.gain),
                 " : ".join(digits(part.samples, 9) for part in option.parts),
@@ -70,16 +70,20 @@ def way_rows(plan: DataParallelPlan) -> list[WayRow]:
     return rows
 
 
+def _seconds(plan: DataParallelPlan, value: Range) -> str:
+    return amount(value, say("plan.unit-relative" if plan.relative else "plan.unit"))
+
+
 def worker_rows(plan: DataParallelPlan) -> list[tuple[str, ...]]:
     """A row for every GPU: what it takes alone, and what it does with equal batches and with batches by speed."""
     split = plan.balanced
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for i, (worker, part) in enumerate(zip(plan.workers, plan.equal.parts, strict=True)):
         other: Part | None = split.parts[i] if split is not None and split.problem is None else None
         rows.append(
             (
                 worker.name,
-                seconds(plan, worker.seconds),
+                _seconds(plan, worker.seconds),
                 say(f"plan.source.{worker.source}"),
                 share(part.busy),
                 share(part.idle),

@@ -7,6 +7,7 @@ SENTENCES = {
     "amount.at-least": "at least {value}{unit}",
     "amount.at-most": "at most {value}{unit}",
     "amount.unknown": "unknown",
+    "amount.about": "about {value}",
     # what cannot be asked
     "plan.no-gpu": "There is no GPU to plan for.",
     "plan.no-gpu-remedy": "Give a machine with a GPU that can be used, or names of models.",
@@ -102,6 +103,8 @@ SENTENCES = {
     "plan.at-index": "nvidia-smi {index}",
     "plan.at-place": "no. {place}",
     "plan.rate": "/s",
+    "plan.unit": "s",
+    "plan.unit-relative": "×",
     "plan.source.given": "given",
     "plan.source.measured": "measured",
     "plan.source.specifications": "specifications",
