@@ -1,6 +1,6 @@
 """Run all benchmarks, or the named ones, and print each figure beside its budget.
 
-python -m benchmarks [engine] [import] [pixels] [live] [--strict] [--full]
+python -m benchmarks [engine] [import] [pixels] [live] [evidence] [--strict] [--full]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from .figures import Figure, Result, Skipped, table
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MODULES = {"engine": "engine", "import": "imports", "pixels": "pixels", "live": "live"}
+MODULES = {"engine": "engine", "import": "imports", "pixels": "pixels", "live": "live", "evidence": "evidence"}
 """Name on the command line → module."""
 _PACKAGES = ("torch", "ipywidgets", "plotly", "anywidget", "jupyterlab", "jupyter-client", "ipykernel", "playwright")
 

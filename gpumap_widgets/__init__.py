@@ -23,8 +23,20 @@ if TYPE_CHECKING:
     from .beliefs import believed_orders
     from .certainty import Certainty
     from .comparison import compare
-    from .errors import GpumapError, ImpossibleMachine, ImpossiblePlan, NoDriver, UnreadableScenario, UnreadableTopology
+    from .errors import (
+        GpumapError,
+        ImpossibleMachine,
+        ImpossiblePlan,
+        NoDriver,
+        UnreadableRecording,
+        UnreadableScenario,
+        UnreadableTopology,
+    )
+    from .evidence.log import append_evidence, log_evidence, log_run
+    from .evidence.reading import read_evidence
     from .identity import PciBusId
+    from .inspection.kernel import KernelInspection, inspect_kernel
+    from .inspection.process import MachineInspection, ProcessInspection, inspect_process, inspect_processes
     from .live import observe
     from .mapping import (
         Comparison,
@@ -41,9 +53,10 @@ if TYPE_CHECKING:
     from .planning.data_parallel import DataParallelPlan, plan_data_parallel
     from .planning.measured import Measurement, Measurements
     from .planning.task_planning import plan_tasks
-    from .planning.task_table import read_task_table
-    from .planning.tasks import Task, TaskPlan
+    from .planning.tasks import TaskPlan, Workload
     from .readings import tool_readings
+    from .recordings.saving import load_recording, save_recording
+    from .recordings.value import Recording
     from .resolver import resolve
     from .scenario import Layer, Scenario
     from .sources.capsule import Capsule, drift
@@ -58,16 +71,21 @@ _HOMES = {
     ".beliefs": "believed_orders",
     ".certainty": "Certainty",
     ".comparison": "compare",
-    ".errors": "GpumapError ImpossibleMachine ImpossiblePlan NoDriver UnreadableScenario UnreadableTopology",
+    ".errors": "GpumapError ImpossibleMachine ImpossiblePlan NoDriver UnreadableRecording UnreadableScenario UnreadableTopology",
+    ".evidence.log": "append_evidence log_evidence log_run",
+    ".evidence.reading": "read_evidence",
     ".identity": "PciBusId",
+    ".inspection.kernel": "KernelInspection inspect_kernel",
+    ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
     ".live": "observe",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".planning.data_parallel": "DataParallelPlan plan_data_parallel",
     ".planning.measured": "Measurement Measurements",
     ".planning.task_planning": "plan_tasks",
-    ".planning.task_table": "read_task_table",
-    ".planning.tasks": "Task TaskPlan",
+    ".planning.tasks": "TaskPlan Workload",
     ".readings": "tool_readings",
+    ".recordings.saving": "load_recording save_recording",
+    ".recordings.value": "Recording",
     ".resolver": "resolve",
     ".scenario": "Layer Scenario",
     ".sources.capsule": "Capsule drift",
@@ -93,7 +111,9 @@ __all__ = [
     "GpumapError",
     "ImpossibleMachine",
     "ImpossiblePlan",
+    "KernelInspection",
     "Layer",
+    "MachineInspection",
     "Measurement",
     "Measurements",
     "Message",
@@ -104,24 +124,35 @@ __all__ = [
     "PciBusId",
     "Prediction",
     "Process",
+    "ProcessInspection",
+    "Recording",
     "Scenario",
     "Step",
-    "Task",
     "TaskPlan",
     "Topology",
+    "UnreadableRecording",
     "UnreadableScenario",
     "UnreadableTopology",
+    "Workload",
+    "append_evidence",
     "believed_orders",
     "compare",
     "drift",
+    "inspect_kernel",
+    "inspect_process",
+    "inspect_processes",
     "links",
+    "load_recording",
+    "log_evidence",
+    "log_run",
     "observe",
     "plan_data_parallel",
     "plan_tasks",
     "preset",
     "processes",
-    "read_task_table",
+    "read_evidence",
     "resolve",
+    "save_recording",
     "this_machine",
     "tool_readings",
 ]

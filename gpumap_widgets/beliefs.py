@@ -42,7 +42,12 @@ def believed_orders(prediction: Prediction) -> tuple[Belief, ...]:
     plain = scenario.with_env(**{CUDA_DEVICE_ORDER: None})
     found = []
     for rule in BELIEVED:
-        machine = replace(scenario.topology, default_order=rank(scenario.topology, rule), default_order_measured=True)
+        machine = replace(
+            scenario.topology,
+            default_order=rank(scenario.topology, rule),
+            default_order_measured=True,
+            default_order_date=None,
+        )
         indices = resolve(plain.with_topology(machine)).nvml_indices
         known = prediction.certainty is not Certainty.UNKNOWN
         agrees = indices == prediction.nvml_indices if known else None

@@ -1,7 +1,7 @@
 """The command line: ``gpumap`` and ``python -m gpumap_widgets``.
 
-Text for people, ``--json`` for programs. The exit status is 0 when all went well, 1 when `drift` found something, 2 when
-there is no answer; why is then a sentence on standard error. Each command imports what it needs when it runs.
+Text for people, ``--json`` for programs. The exit status is 0 when all went well, 1 when `drift`, `inspect` or
+`evidence` found something, 2 when there is no answer; why is then a sentence on standard error. Each command imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .errors import GpumapError, UnreadableTopology
 from .texts import say
 
 if TYPE_CHECKING:
+    from .cli_records import Told
     from .mapping import Device, Prediction
     from .sources.capsule import Capsule
     from .topology import Gpu
@@ -104,6 +105,14 @@ def _parser() -> argparse.ArgumentParser:
     drift.add_argument("old", metavar="OLD", help=say("cli.old"))
     drift.add_argument("new", metavar="NEW", help=say("cli.new"))
     drift.add_argument("--json", action="store_true", help=say("cli.json"))
+    inspect = command("inspect", _inspect)
+    inspect.add_argument("pid", metavar="PID", type=int, nargs="?", help=say("cli.pid"))
+    inspect.add_argument("--json", action="store_true", help=say("cli.json"))
+    evidence = command("evidence", _evidence)
+    evidence.add_argument("files", metavar="FILE", nargs="+", help=say("cli.files"))
+    evidence.add_argument("--rank", metavar="N", type=int, help=say("cli.rank"))
+    evidence.add_argument("--job", metavar="JOB", help=say("cli.job"))
+    evidence.add_argument("--json", action="store_true", help=say("cli.json"))
     return parser
 
 
@@ -184,7 +193,27 @@ def _drift(arguments: argparse.Namespace) -> int:
     return DRIFTED if found else OK
 
 
+def _inspect(arguments: argparse.Namespace) -> int:
+    from .cli_records import inspect_command
+
+    return _tell(inspect_command(arguments.pid), arguments)
+
+
+def _evidence(arguments: argparse.Namespace) -> int:
+    from .cli_records import evidence_command
+
+    return _tell(evidence_command(arguments.files, arguments.rank, arguments.job), arguments)
+
+
 # --- what they share -------------------------------------------------------------------------------------------------
+
+
+def _tell(told: Told, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        _print_json(told.data)
+    else:
+        _print(told.text)
+    return told.status
 
 
 def _predicted(arguments: argparse.Namespace) -> Prediction:

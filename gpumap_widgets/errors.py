@@ -32,8 +32,16 @@ class UnreadableScenario(GpumapError, ValueError):
     """JSON or a share code that does not describe a scenario."""
 
 
+class UnreadableRecording(GpumapError, ValueError):
+    """A file that is no recording of a live run; the message says why."""
+
+
 class NoDriver(GpumapError):
     """This machine has no usable NVIDIA management library; the message says which step failed."""
+
+
+class UnreadableTasks(GpumapError, ValueError):
+    """A text is no table of tasks."""
 
 
 class ImpossiblePlan(GpumapError, ValueError):

@@ -95,6 +95,8 @@ def _order(topology: Topology, process: Process) -> Iterator[Step]:
 def _say_order(topology: Topology, order: DeviceOrder, value: str | None) -> Message:
     shown = say("order.unset") if value is None else say("order.value", value=clip(value))
     fields = {"value": shown, "count": counted(len(order.places)), "driver": topology.driver_version}
+    if order.rule == "seen" and topology.default_order_date:
+        return message("step.order-measured", date=topology.default_order_date[:10], **fields)
     return message(f"step.order.{order.rule}", source=topology.source, **fields)
 
 

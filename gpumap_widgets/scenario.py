@@ -209,6 +209,7 @@ def asdict_topology(topology: Topology) -> dict[str, Any]:
         "platform",
         "default_order",
         "default_order_measured",
+        "default_order_date",
         "source",
         "simulated",
         "notes",
@@ -227,7 +228,20 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
 
 
 _TYPES: Mapping[str, type] = {
-    **dict.fromkeys(["name", "uuid", "pci_bus_id", "problem", "profile", "driver_version", "platform", "source"], str),
+    **dict.fromkeys(
+        [
+            "name",
+            "uuid",
+            "pci_bus_id",
+            "problem",
+            "profile",
+            "driver_version",
+            "platform",
+            "source",
+            "default_order_date",
+        ],
+        str,
+    ),
     **dict.fromkeys(["mig_mode", "default_order_measured", "simulated"], bool),
 }
 """Type of a field in JSON; whatever is not named here is a whole number."""

@@ -99,6 +99,8 @@ class Topology:
     """CUDA's own order as positions in ``gpus``, where a source printed or measured it; else None."""
     default_order_measured: bool = False
     """True when a probe that set the environment itself saw ``default_order``; a log does not show its environment."""
+    default_order_date: str | None = None
+    """ISO time at which it was measured; None where it was not, or nobody noted when."""
     source: str = "described"
     """Where the machine comes from, in a few words: ``nvidia-smi -L``, ``NVML on this machine``, ``preset``."""
     simulated: bool = False

@@ -85,6 +85,12 @@ def listed(numbers: Sequence[object]) -> str:
     return ",".join(map(str, numbers))
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test's runs measured is no news to another's."""
+    monkeypatch.setenv("GPUMAP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """In CI a skip means that something is missing there: a failure. Only hardware and the long runs may be absent."""

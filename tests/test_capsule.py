@@ -20,7 +20,6 @@ from gpumap_widgets import texts
 from gpumap_widgets.errors import GpumapError, NoDriver, UnreadableTopology
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Scenario
-from gpumap_widgets.sources import capsule as module
 from gpumap_widgets.sources.capsule import (
     DRIFTS,
     LIMIT,
@@ -29,9 +28,14 @@ from gpumap_widgets.sources.capsule import (
     Drift,
     drift,
     drift_rows,
+    drifting,
     is_capsule,
+    masking,
+    reading,
     scenario_of,
     take,
+    taking,
+    value,
 )
 from gpumap_widgets.texts import sentences
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
@@ -124,12 +128,13 @@ def test_version_1_stays_readable(text: str) -> None:
 
 
 def test_an_old_version_is_brought_to_the_present(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SCHEMA", 3)
+    monkeypatch.setattr(reading, "SCHEMA", 3)
+    monkeypatch.setattr(value, "SCHEMA", 3)
     steps = {
         1: lambda data: {**data, "hostname": data["host"]},
         2: lambda data: {**data, "host": data["hostname"] + "!"},
     }
-    monkeypatch.setattr(module, "MIGRATIONS", steps)
+    monkeypatch.setattr(reading, "MIGRATIONS", steps)
     assert Capsule.from_json(GOLDEN).host == "box!"
     assert Capsule.from_json(GOLDEN.replace('capsule": 1', 'capsule": 2').replace("host", "hostname")).host == "box!"
     assert '"gpumap_capsule": 3' in FULL.to_json()
@@ -499,7 +504,7 @@ def test_a_masked_scenario_is_read_like_the_real_one(entries: list[str], kind: s
     st.integers(0, 32),
 )
 def test_masks_share_as_much_as_the_names_do(one: str, other: str, common: int) -> None:
-    a, b = (module._Mask("salt", None, None).uuid(f"GPU-{text}") for text in (one, one[:common] + other))
+    a, b = (masking.Mask("salt", None, None).uuid(f"GPU-{text}") for text in (one, one[:common] + other))
     shared = [len(x) for x in (_head(one, one[:common] + other), _head(a.removeprefix("GPU-"), b.removeprefix("GPU-")))]
     assert shared[0] == shared[1]
     assert len(a) == len(one) + 4
@@ -740,7 +745,7 @@ def test_the_table_of_drifts_is_whole_and_in_order_of_harm(monkeypatch: pytest.M
         "drift.name.cuda",
     }
     assert {key for key in known if key.startswith("drift.")} - said == places - said
-    assert {str(module._place(gpu)) for gpu in (Gpu(3), Gpu(None, pci_bus_id="5E:00.0"), Gpu())} == {
+    assert {str(drifting._place(gpu)) for gpu in (Gpu(3), Gpu(None, pci_bus_id="5E:00.0"), Gpu())} == {
         "nvidia-smi 3",
         "5E:00.0",
         "at no known place",
@@ -859,6 +864,6 @@ def test_the_versions_of_a_torch(
     (tmp_path / "torch-2.9.0.dist-info").mkdir()
     (tmp_path / "torch-2.9.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n")
     monkeypatch.setattr("sys.path", [str(tmp_path)])
-    assert module._torch_versions() == found
+    assert taking.torch_versions() == found
     monkeypatch.setattr("sys.path", [])
-    assert module._torch_versions() == {}
+    assert taking.torch_versions() == {}

@@ -507,3 +507,87 @@ def test_it_starts_fast() -> None:
         return min(times)
 
     assert best("-m", "gpumap_widgets", "map", "--machine", "mixed") - best("-c", "pass") < 0.6
+
+
+# ---- inspect and evidence ----
+
+
+def _line(**more: Any) -> str:
+    head = {"gpumap_evidence": 1, "time": "2026-03-01T12:00:00+01:00", "host": "box", "told_by": "driver"}
+    device = {"ordinal": 0, "uuid": "GPU-1", "nvml_index": 3, "name": "Tesla T4"}
+    uses = {"ordinals": [0], "by": "only device"}
+    return json.dumps(head | {"job": "slurm 77", "devices": [device], "uses": uses} | more) + "\n"
+
+
+def test_evidence_for_people_and_programs(run: Run, files: Path) -> None:
+    (files / "a.jsonl").write_text(_line(rank=2) + _line(rank=0, devices=[{"ordinal": 0, "uuid": "GPU-2"}]))
+    said = run("evidence", "a.jsonl", "--rank", "2")
+    assert (said.status, said.err) == (0, "")
+    assert "GPU-1" in said.out
+    assert "GPU-2" not in said.out
+    assert "yes: only device" in said.out
+    told = json.loads(run("evidence", "a.jsonl", "--rank", "2", "--job", "77", "--json").out)
+    assert [(line["rank"], line["devices"][0]["nvml_index"]) for line in told["lines"]] == [(2, 3)]
+    assert (told["broken"], told["findings"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "status", "said"),
+    [
+        (_line(rank=2), ["--rank", "5"], 1, "No line there is of that rank"),
+        (_line(rank=2), ["--job", "78"], 1, "No line there is of that rank"),
+        ("", [], 1, "No line of evidence"),
+        ("hello\n", [], 1, "No line of evidence"),
+        (_line(rank=2) + '{"gpumap_evidence": 1', [], 1, "a.jsonl, line 2: it is damaged"),
+        (_line(rank=0) + _line(rank=1), [], 1, "Ranks 0, 1 of slurm 77 on box used one GPU"),
+        (_line(host="\x1b[2J"), [], 0, "Tesla T4"),
+        (_line(told_by="prediction", certainty="guess", simulated=True), [], 0, "predicted, guess, simulated"),
+    ],
+)
+def test_evidence_that_stands_out(
+    run: Run, files: Path, text: str, arguments: list[str], status: int, said: str
+) -> None:
+    (files / "a.jsonl").write_text(text)
+    told = run("evidence", "a.jsonl", *arguments)
+    assert told.status == status
+    assert said in told.out
+    assert "\x1b" not in told.out
+    json.loads(run("evidence", "a.jsonl", *arguments, "--json").out)
+
+
+def test_no_such_evidence(run: Run, files: Path) -> None:
+    told = run("evidence", "missing.jsonl")
+    assert (told.status, told.out) == (2, "")
+    assert "missing.jsonl cannot be read" in told.err
+    assert run("evidence").status == 2
+    assert run("inspect", "x").status == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_inspect_in_a_real_process(tmp_path: Path) -> None:
+    try:
+        built = simdriver.build()
+    except simdriver.SimdriverUnavailable as exc:
+        pytest.skip(str(exc))
+    me = os.getpid()
+
+    def call(machine: SimMachine, *arguments: str) -> subprocess.CompletedProcess[str]:
+        env = simdriver.environment(machine, tmp_path, built) | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "gpumap_widgets", "inspect", *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+    one = replace(simdriver.MIXED, processes=(SimProcess(1, me, 512),))
+    done = call(one)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert str(me) in done.stdout
+    told = json.loads(call(one, str(me), "--json").stdout)
+    assert (told["pid"], told["held"][0]["nvml_index"]) == (me, 1)
+    strangers = replace(simdriver.MIXED, processes=(SimProcess(1, me, 512), SimProcess(1, 4194999, 5)))
+    done = call(strangers)
+    assert done.returncode == 1
+    assert "2 jobs are on one GPU" in done.stdout
+    done = call(simdriver.MIXED, "4194999")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "There is no process 4194999" in done.stderr
+    done = call(replace(simdriver.MIXED, nvml_code=9))
+    assert done.returncode == 2

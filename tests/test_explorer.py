@@ -17,6 +17,7 @@ from ipywidgets.widgets.widget import _instances
 import gpumap_widgets as gm
 from gpumap_widgets.sources import nvml
 from gpumap_widgets.sources.presets import PRESETS
+from gpumap_widgets.widgets import explorer as explorer_module
 from gpumap_widgets.widgets import live as live_panel
 from gpumap_widgets.widgets import machine as machine_picker
 
@@ -34,6 +35,10 @@ def explorer() -> Iterator[Any]:
 
 def widget(explorer: Any, name: str) -> Any:
     return explorer._controls[name].widget
+
+
+def open_tab(explorer: Any, name: str) -> None:
+    explorer._tabs.selected_index = explorer_module._TABS.index(name)
 
 
 def view(explorer: Any, name: str) -> str:
@@ -196,7 +201,7 @@ def test_pasting_previews_and_a_second_paste_fills(explorer: Any) -> None:
 
 def test_a_lazy_tab_is_written_when_it_opens(explorer: Any) -> None:
     assert view(explorer, "tools") == ""
-    explorer._tabs.selected_index = 3
+    open_tab(explorer, "tools")
     assert "torch.cuda.utilization" in view(explorer, "tools")
     assert "by compute capability" in view(explorer, "tools")
     widget(explorer, "raw").value = "1,2"
@@ -278,8 +283,8 @@ def test_hostile_text_is_escaped_everywhere() -> None:
             gm.Topology.of(evil, evil), {"CUDA_VISIBLE_DEVICES": f"0,{evil}", "CUDA_DEVICE_ORDER": evil}
         )
     )
-    for tab, name in enumerate(("table", "steps", "findings", "tools")):
-        e._tabs.selected_index = tab
+    for name in ("table", "steps", "findings", "tools"):
+        open_tab(e, name)
         for shown in (name, "tokens", "sentence"):
             assert view(e, shown)
             assert "<img" not in view(e, shown)

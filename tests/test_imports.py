@@ -34,10 +34,13 @@ HEAVY = (
 )
 
 LAYERS = (
-    "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
+    "guard", "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "resolver",
-    "tool_readers", "readings", "beliefs", "expectation", "editing", "comparison", "planning",
-    "sources", "views", "live", "widgets", "cli",
+    "tool_readers", "readings", "beliefs", "expectation", "misconceptions", "exercises", "error_messages", "remedies", "tasks",
+    "editing", "comparison", "planning", "sources",
+    "inspection", "evidence", "recordings",
+    "views", "live", "widgets",
+    "cli_records", "cli",
     "__main__",
 )  # fmt: skip
 """Each may import those before it. A package counts as one: its modules may import each other, without a circle."""
@@ -49,6 +52,11 @@ DOORS = {
     ("topology", "_repr_html_", "views.html"),
     ("topology", "to_frame", "views.frames"),
     ("scenario", "from_command", "commands"),
+    ("evidence.reading", "to_frame", "views.frames"),
+    ("inspection.kernel", "__str__", "views.inspections"),
+    ("inspection.kernel", "_repr_html_", "views.inspections"),
+    ("inspection.process", "__str__", "views.inspections"),
+    ("inspection.process", "_repr_html_", "views.inspections"),
     ("mapping", "__str__", "views.text"),
     ("mapping", "_repr_html_", "views.html"),
     ("mapping", "to_frame", "views.frames"),

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 
 from gpumap_widgets.layers import LAYERS
+from gpumap_widgets.texts import sentences
 from tests.layer_cases import Case
 
 PLAIN = {"environment", "unreadable", "jobs"}
@@ -22,3 +23,7 @@ def cases() -> list[Case]:
 def test_every_row_has_a_case_and_a_source() -> None:
     assert set(LAYERS) - PLAIN - {case.kind for case in cases()} == set(), "a row of the table without a case"
     assert all(row.source for row in LAYERS.values())
+
+
+def test_every_family_is_a_stage_with_a_heading() -> None:
+    assert {f"stage.{row.family}" for row in LAYERS.values()} <= set(sentences("en"))

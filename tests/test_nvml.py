@@ -16,7 +16,7 @@ import pytest
 
 import gpumap_widgets as gm
 from gpumap_widgets.sources import nvml
-from gpumap_widgets.sources.nvml import GpuProcess
+from gpumap_widgets.sources.nvml import GpuProcess, asking
 from gpumap_widgets.texts import say
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
 from tests import simdriver
@@ -426,7 +426,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, empty: Path) -> Callable[..., Topology
 
     def machine(*devices: Any, **more: Any) -> Topology:
         stand_in = Fake(*devices, **more)
-        monkeypatch.setattr(nvml, "pynvml", stand_in)
+        monkeypatch.setattr(asking, "pynvml", stand_in)
         found = nvml.this_machine(root=empty)
         assert stand_in.open == 0
         return found
@@ -562,7 +562,7 @@ def test_nvml_is_shut_down_by_somebody_else(fake: Faked, name: str) -> None:
     "error", [failing(real.NVML_ERROR_UNINITIALIZED), OSError("crash"), AttributeError("nvmlShutdown")]
 )
 def test_nvml_does_not_shut_down(monkeypatch: pytest.MonkeyPatch, empty: Path, error: Exception) -> None:
-    monkeypatch.setattr(nvml, "pynvml", Fake(t4(), nvmlShutdown=error))
+    monkeypatch.setattr(asking, "pynvml", Fake(t4(), nvmlShutdown=error))
     assert nvml.this_machine(root=empty).gpus == (T4,)
 
 
@@ -615,7 +615,7 @@ def test_the_numa_node_is_that_of_the_host(monkeypatch: pytest.MonkeyPatch, tree
         t4(1, "86:00.0", MemoryAffinity=lambda *_: (0, 1 << 3)),
         t4(2, "87:00.0", MemoryAffinity=lambda *_: (3,)),
     )
-    monkeypatch.setattr(nvml, "pynvml", Fake(*devices))
+    monkeypatch.setattr(asking, "pynvml", Fake(*devices))
     assert [gpu.numa_node for gpu in nvml.this_machine(root=tree.root).gpus] == [1, 67, None]
 
 
@@ -623,10 +623,10 @@ def test_gpus_that_only_linux_lists(monkeypatch: pytest.MonkeyPatch, tree: Tree)
     tree.pci("0000:5e:00.0").pci("0000:86:00.0", driver="vfio-pci").pci("0001:87:00.0").pci(
         "0000:88:00.0", vendor="0x8086"
     )
-    monkeypatch.setattr(nvml, "pynvml", Fake(t4()))
+    monkeypatch.setattr(asking, "pynvml", Fake(t4()))
     why = say("source.not-listed-one", bus="86:00.0", why=say("source.other-driver", driver="vfio-pci").rstrip("."))
     assert nvml.this_machine(root=tree.root).notes == (say("source.not-listed", gpus=f"{why}, 0001:87:00.0"),)
-    monkeypatch.setattr(nvml, "pynvml", Fake(t4(), failing(real.NVML_ERROR_GPU_IS_LOST)))
+    monkeypatch.setattr(asking, "pynvml", Fake(t4(), failing(real.NVML_ERROR_GPU_IS_LOST)))
     assert nvml.this_machine(root=tree.root).notes == ()  # the lost one could be any of them
 
 

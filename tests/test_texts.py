@@ -283,6 +283,8 @@ def _more_machines() -> Iterator[Topology]:
     yield replace(MIXED, gpus=tuple(replace(gpu, problem="lost.") for gpu in MIXED.gpus))
     yield replace(MIXED, gpus=(*MIXED.gpus[:3], replace(MIXED.gpus[3], problem="lost.")))
     yield replace(MIXED, default_order=(3, 2, 1, 0))
+    dated = {"default_order_measured": True, "default_order_date": "2026-03-01T12:00:00+01:00"}
+    yield replace(MIXED, default_order=(1, 0, 2, 3), **dated)
     yield Topology((Gpu(None, "Tesla T4", pci_bus_id="5E:00.0"), Gpu(None, "4090"), Gpu(3, "what", memory_mib=512)))
     yield Topology((Gpu(0, "A100", mig_instances=(MigInstance(None, "3g.20gb"),)),), driver_version="575")
     yield Topology.of("Tesla T4", "3090", platform="wsl")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..frozen import FrozenDict
 from ..mapping import Message, Observation, Prediction
+from ..sources.remembered import remember
 
 if TYPE_CHECKING:
     from .kernel import Run
@@ -37,7 +38,9 @@ def observe(prediction: Prediction, kernel_name: str | None = None, timeout: flo
     if prediction.error is not None or not prediction.processes:
         reason = FrozenDict({"reason": prediction.error or ""})
         return Observation(problem=Message("live.refused", reason), kernel_name=kernel_name or "")
-    return run_for(prediction, kernel_name, timeout).start().result()
+    observation = run_for(prediction, kernel_name, timeout).start().result()
+    remember(observation, prediction.scenario.topology)
+    return observation
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from .jobs import Job, Place, cost_of
 from .measured import Measurements
 from .reasons import Candidates, placed_reason, unplaced_reason
 from .speeds import Rates
-from .tasks import LATENCY, MOST, Copy, Placed, Task, TaskPlan
+from .tasks import LATENCY, MOST, Copy, Placed, TaskPlan, Workload
 from .workers import CONTEXT_MIB, FRAGMENTS_MIB, all_rates
 
 _CHECKS = 200
@@ -28,7 +28,7 @@ _CHECKS = 200
 
 def plan_tasks(
     topology: Topology,
-    tasks: Sequence[Task],
+    tasks: Sequence[Workload],
     *,
     share: bool = False,
     dtype: str | None = None,

@@ -12,9 +12,9 @@ from ..certainty import Certainty
 from ..errors import ImpossiblePlan
 from ..mapping import Message
 from ..scenario import Scenario
+from ..tasks import Task, TaskTable
 from ..texts import say
 from ..topology import Gpu, Topology
-from .task_table import table_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What a task may be called: it stands in a table, in file names and in a shell."""
@@ -40,7 +40,7 @@ LATENCY: Mapping[str, LatencyClass] = {
 
 
 @dataclass(frozen=True)
-class Task:
+class Workload:
     """One thing to run, on one GPU a copy."""
 
     name: str
@@ -66,7 +66,7 @@ class Task:
 class Copy(NamedTuple):
     """One process of a task."""
 
-    task: Task
+    task: Workload
     number: int
     """From 0 on."""
 
@@ -131,9 +131,30 @@ class TaskPlan:
         found = {one.name: one for one in self.placed}
         return Scenario.from_env(self.topology, found[name].env)
 
+    @property
+    def table(self) -> TaskTable:
+        """The copies that get a GPU whose UUID is known, as a table of tasks with the reasons as comments."""
+        rows = (one for one in self.placed if one.gpu is not None and one.gpu.uuid)
+        return TaskTable(
+            tuple(
+                Task(
+                    one.name,
+                    (one.gpu.uuid,),
+                    one.copy.task.command,
+                    comment=_one_line(f"{one.gpu.short_name}: {one.reason}"),
+                )
+                for one in rows
+                if one.gpu is not None and one.gpu.uuid
+            )
+        )
+
     def to_text(self) -> str:
-        """The plan as a task table: ``name uuid  # comment``, a copy a line; see `read_task_table`."""
-        return table_text((one.name, one.gpu, one.reason.text()) for one in self.placed)
+        """That table as text, ``name uuid  # reason``, which `read_tasks` reads; whatever is left out as a comment."""
+        left = [one for one in self.placed if one.gpu is None or not one.gpu.uuid]
+        why = (one.reason if one.gpu is None else say("task.no-uuid", gpu=one.gpu.label) for one in left)
+        return self.table.to_text() + "".join(
+            f"# {one.name}: {_one_line(str(said))}\n" for one, said in zip(left, why, strict=True)
+        )
 
     def __str__(self) -> str:
         from ..views.plan_text import tasks_text
@@ -150,3 +171,8 @@ class TaskPlan:
         from ..views.frames import tasks_frame
 
         return tasks_frame(self)
+
+
+def _one_line(text: str) -> str:
+    """Names of GPUs come from pasted text, and a line of a table is a row of it."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)

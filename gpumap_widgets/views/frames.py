@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # noqa: TID251 - the one place
 
@@ -15,6 +16,9 @@ from ..topology import Topology
 from .plan_rows import way_name
 from .rows import prediction_rows
 
+if TYPE_CHECKING:
+    from ..evidence.reading import EvidenceLine
+
 _INTEGERS = (
     "rank",
     "local_rank",
@@ -25,6 +29,8 @@ _INTEGERS = (
     "minor_number",
     "seen_nvml_index",
     "samples",
+    "pid",
+    "world_size",
 )
 
 
@@ -105,6 +111,37 @@ def comparison_frame(comparison: Comparison) -> pd.DataFrame:
             }
         )
     return _frame(records, columns)
+
+
+_HEAD = ("time", "what", "host", "pid", "user", "job", "rank", "local_rank", "world_size")
+_SEEN = ("nvml_index", "uuid", "name", "pci_bus_id", "memory_mib")
+_TOLD = ("told_by", "certainty", "verdict", "cuda_visible_devices", "cuda_device_order")
+_VERSIONS = ("driver", "cuda", "torch")
+
+
+def evidence_frame(lines: Iterable[EvidenceLine]) -> pd.DataFrame:
+    """A row for every device of every line of evidence, and one without a device for a line that has none."""
+    columns = [*_HEAD, "ordinal", "used", "used_by", *_SEEN, *_TOLD, *_VERSIONS, "simulated", "problem", "file", "line"]
+    records = []
+    for line in lines:
+        data, uses = line.data, line.data["uses"]
+        for device in data["devices"] or [{}]:
+            ordinal = device.get("ordinal")
+            records.append(
+                {name: data[name] for name in (*_HEAD, *_TOLD, "simulated")}
+                | {name: device.get(name) for name in _SEEN}
+                | {name: data["versions"].get(name) for name in _VERSIONS}
+                | {
+                    "ordinal": ordinal,
+                    "used": None if uses is None or ordinal is None else ordinal in uses["ordinals"],
+                    "used_by": uses["by"] if uses else None,
+                    "problem": "; ".join(data["problems"]) or None,
+                    "file": line.file,
+                    "line": line.number,
+                }
+            )
+    frame = _frame(records, columns).astype({"used": "boolean"})
+    return frame.assign(time=pd.to_datetime(frame["time"], utc=True, format="ISO8601"))
 
 
 def _ends(name: str, value: Range) -> dict[str, float]:

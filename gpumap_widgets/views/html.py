@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
+from typing import NamedTuple
 
 from ..beliefs import Belief
+from ..error_messages import MessageReading
 from ..expectation import Expectation
 from ..explanation import clip, gpu_name, stop_reason
 from ..mapping import Comparison, Finding, Prediction, Process, Step
 from ..readings import ToolReading
+from ..remedies import Remedy
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, ENVIRONMENT, Layer
 from ..texts import say
 from ..topology import Topology
@@ -35,8 +38,7 @@ def page(inner: str) -> str:
     return f"<style>{STYLE}</style>{tag('div', inner, 'gpumap gpumap-output')}"
 
 
-def table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
-    """A table of rows that are HTML already; ``columns`` are keys of their titles."""
+def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
     head = "".join(tag("th", escape(say(f"column.{c}")), scope="col") for c in columns)
     body = list(rows) or [tag("tr", tag("td", escape(say("cell.no-rows")), colspan=str(len(columns))), "gpumap-faded")]
     shown = body[:_MOST_ROWS]
@@ -50,13 +52,36 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
     return tag("div", inner, "gpumap-scroll")
 
 
-def cell(text: str, css: str = "", title: str = "") -> str:
-    """A cell of a table with a text from anywhere."""
+def _cell(text: str, css: str = "", title: str = "") -> str:
     return tag("td", escape(text), css, title=title)
 
 
-def swatch(position: int) -> str:
-    """A little square in the colour of a GPU."""
+def plain_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts; ``columns`` are keys of their heads."""
+    return _table(caption, columns, (tag("tr", "".join(_cell(cell, "gpumap-wrap") for cell in row)) for row in rows))
+
+
+class Marked(NamedTuple):
+    """A row that is about a GPU: its head, and texts."""
+
+    position: int | None
+    """Of the GPU whose colour stands before the head; None for none."""
+    cells: Sequence[str]
+    faded: bool = False
+
+
+def marked_table(caption: str, columns: Sequence[str], rows: Iterable[Marked]) -> str:
+    """A table of texts, each row with the colour of its GPU; the last column may wrap."""
+    shown = []
+    for row in rows:
+        mark = "" if row.position is None else _swatch(row.position)
+        head = tag("th", mark + escape(row.cells[0]), scope="row")
+        rest = "".join(map(_cell, row.cells[1:-1])) + _cell(row.cells[-1], "gpumap-wrap")
+        shown.append(tag("tr", head + rest, "gpumap-faded" if row.faded else ""))
+    return _table(caption, columns, shown)
+
+
+def _swatch(position: int) -> str:
     return tag("span", "", "gpumap-swatch", style=f"background:{colour(position)}", aria_hidden="true")
 
 
@@ -75,19 +100,19 @@ def topology_html(topology: Topology) -> str:
     rows = []
     for position, gpu in enumerate(topology.gpus[: _MOST_ROWS + 1]):
         cells = [
-            cell(number(gpu.nvml_index)),
-            tag("td", swatch(position) + escape(gpu.label)),
-            cell(gpu.pci.short if gpu.pci else "", "gpumap-code"),
-            cell(gpu.uuid or "", "gpumap-code"),
-            cell(memory_text(gpu.memory_mib)),
+            _cell(number(gpu.nvml_index)),
+            tag("td", _swatch(position) + escape(gpu.label)),
+            _cell(gpu.pci.short if gpu.pci else "", "gpumap-code"),
+            _cell(gpu.uuid or "", "gpumap-code"),
+            _cell(memory_text(gpu.memory_mib)),
         ]
         if problems:
-            cells.append(cell(gpu.problem or say("cell.usable")))
+            cells.append(_cell(gpu.problem or say("cell.usable")))
         rows.append(tag("tr", "".join(cells), "gpumap-faded" if gpu.problem else ""))
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
     title = tag("p", escape(f"{topology.source}{driver}"), "gpumap-note")
     notes = "".join(tag("p", escape(note), "gpumap-note") for note in topology.notes)
-    return page(title + table(say("caption.machine"), columns, rows) + notes)
+    return page(title + _table(say("caption.machine"), columns, rows) + notes)
 
 
 _READ_FIELDS = ("nvml_index", "name", "pci_bus_id", "uuid", "memory_mib")
@@ -116,7 +141,7 @@ def reading_html(topology: Topology, origins: Sequence[Mapping[str, int]]) -> st
         rows.append(tag("tr", "".join(cells)))
     columns = ("nvml_index", "name", "pci", "uuid", "memory_mib")
     notes = "".join(tag("p", escape(note), "gpumap-note") for note in topology.notes)
-    return table(say("caption.read"), columns, rows) + notes
+    return _table(say("caption.read"), columns, rows) + notes
 
 
 # --- prediction ------------------------------------------------------------------------------------------------------
@@ -138,20 +163,20 @@ def table_html(prediction: Prediction, comparison: Comparison | None = None) -> 
     if comparison is not None:
         columns.append(_verdict_column(comparison))
     rows = prediction_rows(prediction, comparison)
-    return table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: _MOST_ROWS + 1]])
+    return _table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: _MOST_ROWS + 1]])
 
 
 def _row(row: Row, columns: Sequence[str]) -> str:
     mig = f" · MIG {row.mig.profile or ''}" if row.mig else ""
     cells = {
-        "rank": cell(number(row.rank)),
+        "rank": _cell(number(row.rank)),
         "ordinal": tag("th", escape(say("cell.none") if row.ordinal is None else f"cuda:{row.ordinal}"), scope="row"),
-        "nvml_index": cell(number(row.gpu.nvml_index)),
-        "name": tag("td", swatch(row.position) + escape(row.gpu.label + mig)),
-        "pci": cell(row.gpu.pci.short if row.gpu.pci else "", "gpumap-code"),
+        "nvml_index": _cell(number(row.gpu.nvml_index)),
+        "name": tag("td", _swatch(row.position) + escape(row.gpu.label + mig)),
+        "pci": _cell(row.gpu.pci.short if row.gpu.pci else "", "gpumap-code"),
         "uuid": _uuid_cell(row),
-        "memory": cell(memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib)),
-        "certainty": cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
+        "memory": _cell(memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib)),
+        "certainty": _cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
         "verdict": _verdict_cell(row.verdict),
     }
     cells["verdict-simulated"] = cells["verdict"]
@@ -165,11 +190,11 @@ def _verdict_column(comparison: Comparison) -> str:
 
 def _uuid_cell(row: Row) -> str:
     uuid = row.mig.uuid if row.mig else row.gpu.uuid
-    return cell(short_uuid(uuid), "gpumap-code", uuid or "")
+    return _cell(short_uuid(uuid), "gpumap-code", uuid or "")
 
 
 def _verdict_cell(verdict: str | None) -> str:
-    return cell(f"{MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else cell("")
+    return _cell(f"{MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else _cell("")
 
 
 def tokens_html(process: Process) -> str:
@@ -267,9 +292,41 @@ def expected_html(thought: Expectation, worker: int) -> str:
     )
 
 
+def note_html(text: str) -> str:
+    """A line of small print."""
+    return tag("div", escape(text), "gpumap-note")
+
+
+def remedies_html(found: Sequence[Remedy]) -> str:
+    """What to type, by UUID and by number, each with what its user must know."""
+    parts = []
+    for one in found:
+        head = escape(say(f"form.{one.form}"))
+        if one.text is None:
+            parts.append(tag("div", f"{head}: {escape(str(one.why))}", "gpumap-note"))
+            continue
+        body = tag("pre", tag("code", escape(one.text)), "gpumap-text", tabindex="0")
+        notes = "".join(tag("li", escape(str(caveat))) for caveat in one.caveats)
+        parts.append(f"{tag('h4', head + ' ' + certainty_badge(one.certainty))}{body}{tag('ul', notes, 'gpumap-note')}")
+    return tag("div", "".join(parts), "gpumap-remedies-list")
+
+
+def messages_html(found: Sequence[MessageReading], topology: Topology) -> str:
+    """What error messages mean, each with the GPUs that it speaks of."""
+    items = []
+    for one in found:
+        swatches = "".join(_swatch(position) + escape(topology.gpus[position].short_name) for position in one.positions)
+        who = tag("div", swatches + " " + certainty_badge(one.certainty)) if one.positions else ""
+        said = tag("div", escape(one.said.text()) + tag("span", escape(one.source), "gpumap-source"))
+        fix = tag("div", escape(one.fix.text()), "gpumap-remedy")
+        quote = tag("code", escape(clip(one.quote, 160)))
+        items.append(tag("li", f"{quote}{who}{said}{fix}", "gpumap-finding"))
+    return tag("ul", "".join(items), "gpumap-findings") if items else ""
+
+
 def _agreement(*, agrees: bool | None) -> str:
     key = "unknown" if agrees is None else "agrees" if agrees else "differs"
-    return cell(f"{MARKS[key]} {say('agreement.' + key)}", f"gpumap-{key}")
+    return _cell(f"{MARKS[key]} {say('agreement.' + key)}", f"gpumap-{key}")
 
 
 def _indices(indices: Sequence[int | None]) -> str:
@@ -284,25 +341,25 @@ def tools_html(found: Sequence[ToolReading], believed: Sequence[Belief]) -> str:
         note = f"{escape(str(one.note))} {tag('span', escape(one.source), 'gpumap-source')}"
         cells = [
             tag("th", escape(one.tool), scope="row", title=str(one.how)),
-            cell(one.shown, "gpumap-code gpumap-wrap"),
+            _cell(one.shown, "gpumap-code gpumap-wrap"),
             _agreement(agrees=one.agrees_with_driver),
             tag("td", note, "gpumap-wrap"),
         ]
         rows.append(tag("tr", "".join(cells)))
-    parts = [table(say("caption.tools"), ("tool", "shown", "agreement", "note"), rows)]
+    parts = [_table(say("caption.tools"), ("tool", "shown", "agreement", "note"), rows)]
     if believed:
         rows = [
             tag(
                 "tr",
                 tag("th", escape(say(f"belief.{one.rule}")), scope="row")
-                + cell(_indices(one.nvml_indices), "gpumap-code")
+                + _cell(_indices(one.nvml_indices), "gpumap-code")
                 + _agreement(agrees=one.agrees)
-                + cell(one.evidence, "gpumap-wrap"),
+                + _cell(one.evidence, "gpumap-wrap"),
             )
             for one in believed
         ]
         parts.append(tag("h4", escape(say("caption.beliefs"))))
-        parts.append(table(say("caption.beliefs"), ("belief", "indices", "agreement", "evidence"), rows))
+        parts.append(_table(say("caption.beliefs"), ("belief", "indices", "agreement", "evidence"), rows))
     return tag("div", "".join(parts), "gpumap-stages")
 
 
@@ -341,19 +398,19 @@ def edges_html(comparison: Comparison) -> str:
         seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
         pci = (edge.observed.pci_bus_id or "") if edge.observed else ""
         uuid = (edge.observed.uuid or "") if edge.observed else ""
-        mark = swatch(edge.predicted.position) if edge.predicted else ""
-        seen_swatch = swatch(edge.seen_position) if edge.seen_position is not None else ""
+        swatch = _swatch(edge.predicted.position) if edge.predicted else ""
+        seen_swatch = _swatch(edge.seen_position) if edge.seen_position is not None else ""
         cells = [
             tag("th", escape(f"cuda:{edge.ordinal}"), scope="row"),
-            tag("td", mark + escape(foretold)),
+            tag("td", swatch + escape(foretold)),
             tag("td", seen_swatch + escape(seen)),
-            cell(pci, "gpumap-code"),
-            cell(short_uuid(uuid), "gpumap-code", uuid),
+            _cell(pci, "gpumap-code"),
+            _cell(short_uuid(uuid), "gpumap-code", uuid),
             _verdict_cell(edge.verdict),
         ]
         rows.append(tag("tr", "".join(cells)))
     columns = ["ordinal", "foretold", "seen", "pci", "uuid", _verdict_column(comparison)]
-    return table(say("caption.comparison"), columns, rows) if rows else ""
+    return _table(say("caption.comparison"), columns, rows) if rows else ""
 
 
 def comparison_html(comparison: Comparison) -> str:

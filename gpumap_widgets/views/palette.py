@@ -62,6 +62,9 @@ STYLE = """
 .gpumap-hidden-text { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .gpumap a { color: var(--jp-content-link-color, #1976d2); text-decoration: underline; }
 .gpumap-label { color: var(--gm-dim); font-size: 12px; }
+.gpumap pre.gpumap-text { background: var(--gm-soft); border: 1px solid var(--gm-line); padding: 8px 10px; margin: 2px 0;
+  overflow-x: auto; user-select: all; } .gpumap pre.gpumap-text code { background: none; white-space: pre; }
+.gpumap-remedies-list h4 { margin: 8px 0 2px; font-size: 13px; } .gpumap-remedies-list ul { margin: 2px 0; padding-left: 20px; }
 .gpumap-graph { overflow-x: auto; } .gpumap-graph .js-plotly-plot { min-width: 900px; }
 .gpumap-graph .js-plotly-plot text { fill: var(--gm-fg) !important; } .gpumap-graph .cursor-pointer { cursor: pointer; }
 .gpumap .widget-radio-box { flex-direction: row; flex-wrap: wrap; gap: 0 14px; height: auto; margin: 0; }

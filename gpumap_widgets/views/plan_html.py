@@ -9,7 +9,7 @@ from ..mapping import Message
 from ..planning.data_parallel import DataParallelPlan
 from ..planning.tasks import TaskPlan
 from ..texts import say
-from .html import cell, page, swatch, table, tag
+from .html import Marked, marked_table, page, tag
 from .plan_rows import TASK_COLUMNS, WAY_COLUMNS, WORKER_COLUMNS, task_row, way_rows, worker_rows
 from .text import short_uuid
 
@@ -33,17 +33,11 @@ def advice_html(plan: DataParallelPlan) -> str:
 
 def tables_html(plan: DataParallelPlan) -> str:
     """Every way, every GPU, and what the figures rest on."""
-    ways = []
-    for row in way_rows(plan):
-        cells = [tag("th", escape(row.way), scope="row"), *(cell(text) for text in row[1:-1])]
-        ways.append(tag("tr", "".join([*cells, cell(row.note, "gpumap-wrap")]), "gpumap-faded" if row.note else ""))
-    workers = []
-    for worker, (name, *rest) in zip(plan.workers, worker_rows(plan), strict=True):
-        first = tag("th", swatch(worker.position) + escape(name), scope="row")
-        workers.append(tag("tr", first + "".join(cell(text) for text in rest)))
+    ways = [Marked(None, row, bool(row.note)) for row in way_rows(plan)]
+    workers = [Marked(w.position, row) for w, row in zip(plan.workers, worker_rows(plan), strict=True)]
     return (
-        table(say("caption.ways"), WAY_COLUMNS, ways)
-        + table(say("caption.plan-gpus"), WORKER_COLUMNS, workers)
+        marked_table(say("caption.ways"), WAY_COLUMNS, ways)
+        + marked_table(say("caption.plan-gpus"), WORKER_COLUMNS, workers)
         + _notes(plan.notes)
     )
 
@@ -53,12 +47,9 @@ def tasks_html(plan: TaskPlan) -> str:
     rows = []
     for placed in plan.placed:
         name, where, uuid, *rest = task_row(placed)
-        mark = swatch(placed.position) if placed.position is not None else ""
-        cells = [tag("th", escape(name), scope="row"), tag("td", mark + escape(where))]
-        cells += [cell(short_uuid(uuid), "gpumap-code", uuid), *(cell(text) for text in rest[:-1])]
-        cells.append(cell(rest[-1], "gpumap-wrap"))
-        rows.append(tag("tr", "".join(cells), "" if placed.gpu else "gpumap-faded"))
-    return table(say("caption.tasks"), TASK_COLUMNS, rows) + _notes(plan.notes)
+        cells = (name, where, short_uuid(uuid or None), *rest)
+        rows.append(Marked(placed.position, cells, placed.gpu is None))
+    return marked_table(say("caption.tasks"), TASK_COLUMNS, rows) + _notes(plan.notes)
 
 
 def _notes(notes: Sequence[Message]) -> str:

@@ -6,22 +6,22 @@ from ..planning.data_parallel import DataParallelPlan
 from ..planning.tasks import TaskPlan
 from ..texts import say
 from .plan_rows import TASK_COLUMNS, WAY_COLUMNS, WORKER_COLUMNS, task_row, way_rows, worker_rows
-from .text import grid, one_line, short_uuid
+from .text import grid, printable, short_uuid
 
 
 def plan_text(plan: DataParallelPlan) -> str:
     """What it costs and what to do, every way, every GPU, and what the figures rest on."""
-    lines = [one_line(str(sentence)) for sentence in plan.advice]
+    lines = [*map(str, plan.advice)]
     lines += ["", grid(_heads(WAY_COLUMNS), way_rows(plan)), "", grid(_heads(WORKER_COLUMNS), worker_rows(plan))]
-    lines += ["", *(one_line(str(note)) for note in plan.notes)] if plan.notes else []
-    return "\n".join(lines)
+    lines += ["", *map(str, plan.notes)] if plan.notes else []
+    return printable(lines)
 
 
 def tasks_text(plan: TaskPlan) -> str:
     """The plan as a table, and what a reader should know."""
     rows = [task_row(placed) for placed in plan.placed]
     short = [(*row[:2], short_uuid(row[2] or None), *row[3:]) for row in rows]
-    return "\n".join([grid(_heads(TASK_COLUMNS), short), *(one_line(str(note)) for note in plan.notes)])
+    return printable([grid(_heads(TASK_COLUMNS), short), *map(str, plan.notes)])
 
 
 def _heads(columns: tuple[str, ...]) -> list[str]:

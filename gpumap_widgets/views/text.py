@@ -23,12 +23,12 @@ def short_uuid(uuid: str | None) -> str:
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell; columns that are empty throughout are left out."""
     keep = [i for i in range(len(head)) if any(row[i] for row in rows)] if rows else list(range(len(head)))
-    lines = [[head[i] for i in keep], *([one_line(row[i]) for i in keep] for row in rows)]
+    lines = [[head[i] for i in keep], *([_one_line(row[i]) for i in keep] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(keep))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def one_line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Control characters of pasted text must not move the cursor of a terminal."""
     return "".join(c if c.isprintable() else "�" for c in text)
 
@@ -54,8 +54,8 @@ def topology_text(topology: Topology) -> str:
         for gpu in topology.gpus
     ]
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
-    notes = "".join(f"\n{one_line(note)}" for note in topology.notes)
-    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({one_line(topology.source + driver)})"
+    notes = "".join(f"\n{_one_line(note)}" for note in topology.notes)
+    title = f"{len(topology.gpus)} GPU{'' if len(topology.gpus) == 1 else 's'} ({_one_line(topology.source + driver)})"
     return f"{title}\n{grid(head, rows)}{notes}" if rows else title + notes
 
 
@@ -80,14 +80,19 @@ def marked_list(process: Process) -> list[str]:
     token = reading.tokens[stop.token]
     head = f"{CUDA_VISIBLE_DEVICES}="
     start = max(0, token.start - _WIDTH // 2)  # a long value is shown from shortly before the mark
-    shown = one_line(reading.value[start : start + _WIDTH])
+    shown = _one_line(reading.value[start : start + _WIDTH])
     said = say("tokens.empties" if stop.empties else "tokens.stop", token=clip(token.text), why=stop_reason(process))
     under = " " * (len(head) + token.start - start) + "^" * max(1, min(len(token.text), _WIDTH // 2))
-    return [head + shown, f"{under} {one_line(said)}"]
+    return [head + shown, f"{under} {_one_line(said)}"]
 
 
 def _one_line_each(lines: Sequence[str]) -> list[str]:
-    return ["\n".join(one_line(part) for part in line.split("\n")) for line in lines]
+    return ["\n".join(_one_line(part) for part in line.split("\n")) for line in lines]
+
+
+def printable(lines: Sequence[str]) -> str:
+    """Lines in which nothing moves the cursor of a terminal."""
+    return "\n".join(_one_line_each(lines))
 
 
 def _cells(row: Row) -> list[str]:

@@ -13,7 +13,6 @@ import traitlets
 from ..beliefs import believed_orders
 from ..editing import toggle
 from ..errors import GpumapError
-from ..expectation import expected_map
 from ..mapping import Comparison, Prediction
 from ..readings import tool_readings
 from ..resolver import resolve
@@ -27,12 +26,15 @@ from ..views.palette import STYLE
 from .command import CommandPanel
 from .controls import CONTROLS, Control
 from .fit import Fit
+from .fix import FixPanel
 from .graph import figure_widget, on_gpu_click, redraw
 from .live import LivePanel
 from .machine import GIVEN, THIS, MachinePicker
 from .store import State, Store
 
-_TABS = ("table", "steps", "findings", "tools", "live")
+_TABS = ("table", "steps", "findings", "fix", "tools", "live")
+_VIEWS = ("table", "steps", "findings", "tools")
+"""Tabs that are one view."""
 _LAZY: Mapping[str, Callable[[Prediction], str]] = {
     "steps": lambda shown: html.steps_html(shown.steps),
     "tools": lambda prediction: html.tools_html(tool_readings(prediction), believed_orders(prediction)),
@@ -62,13 +64,15 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._machine = MachinePicker(lambda: self._store.state, self._change)
         self._controls["machine"] = Control(self._machine.choice, self._machine.chosen, self._machine.traits)
         self._command = CommandPanel(lambda: self._store.state, self._change)
+        self._fix = FixPanel(lambda: self._store.state, self._change)
         self._expect = w.Checkbox(value=True, description=say("ui.expect"), indent=False, layout={"width": "auto"})
         self._expect.add_class("gpumap-expect")
         self._live = LivePanel(lambda: self._store.state, self._change)
-        self._html = {name: w.HTML() for name in ("notice", "tokens", "sentence", "expected", *_TABS[:-1])}
+        self._html = {name: w.HTML() for name in ("notice", "tokens", "sentence", "expected", *_VIEWS)}
         self._figure = figure_widget(graph(state.prediction))
         self._fit = Fit()
-        self._tabs = w.Tab(children=[*(self._html[name] for name in _TABS[:-1]), self._live.box])
+        panels = {"fix": self._fix.box, "live": self._live.box}
+        self._tabs = w.Tab(children=[panels.get(name) or self._html[name] for name in _TABS])
         self._lay_out()
         self._bind()
         self._show(state)
@@ -173,7 +177,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._html["table"].value = html.table_html(shown, state.comparison)
         self._open_tab()
         self._html["findings"].value = html.findings_html(prediction.findings)
-        thought = expected_map(prediction) if self._expect.value else None
+        thought = state.thought if self._expect.value else None
         drawing = graph(prediction, state.comparison, state.shown_worker, thought.prediction if thought else None)
         self._html["expected"].value = html.expected_html(thought, state.shown_worker) if thought else ""
         self._command.show(state)
@@ -191,6 +195,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         opened = _TABS[self._tabs.selected_index or 0]
         for name, make in _LAZY.items():
             self._html[name].value = make(self._store.state.shown) if name == opened else ""
+        self._fix.show(self._store.state, opened=opened == "fix")
 
     def _tab_changed(self, _: Any) -> None:
         with self._store.lock:

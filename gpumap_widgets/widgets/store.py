@@ -10,6 +10,7 @@ from typing import Any
 import traitlets
 
 from ..editing import environment_at_hand, with_variables
+from ..expectation import Expectation, expected_map
 from ..mapping import Comparison, Prediction
 from ..resolver import resolve
 from ..scenario import Scenario
@@ -31,6 +32,8 @@ class State:
     """What stands in the box of facts that no command line tells."""
     scene: str = ""
     """The example that was chosen; "" once something was changed."""
+    before: State | None = None
+    """What a text that was applied took the place of; None where nothing was applied, or something was changed since."""
     worker: int = 0
     """Which process is shown, by its place in the prediction."""
 
@@ -50,6 +53,13 @@ class State:
         return self.prediction.focus(self.shown_worker) if self.prediction.processes else self.prediction
 
     @property
+    def thought(self) -> Expectation | None:
+        """The map that is drawn faintly: the one before a text was applied, else what one may have expected."""
+        if self.before is not None and self.before.prediction.processes:
+            return Expectation("before", self.before.prediction, "")
+        return expected_map(self.prediction)
+
+    @property
     def env(self) -> Mapping[str, str]:
         """The variables that the controls show and edit."""
         return environment_at_hand(self.scenario)
@@ -63,7 +73,13 @@ class State:
             comparison=None,
             notice=notice,
             scene="",
+            before=None,
         )
+
+    def replaced(self, scenario: Scenario, command: str) -> State:
+        """The state after a text was applied; `before` leads back."""
+        new = self.typed(command, "").edited(scenario)
+        return replace(new, before=replace(self, before=None))
 
     def with_variable(self, name: str, value: str | None) -> State:
         """The state after a variable was set, or unset where None, in the place that the controls show."""

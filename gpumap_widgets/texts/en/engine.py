@@ -28,6 +28,7 @@ SENTENCES = {
     "doubt.no-addresses": "The description shows neither PCI addresses nor nvidia-smi numbers, so the PCI order cannot be told. The output of nvidia-smi itself has them.",
     "doubt.unknown-model": "The SM count of a model here is not known, and the default order depends on it. Live on that machine, or CUDA_DEVICE_ORDER=PCI_BUS_ID, settles it.",
     "doubt.undocumented-order": "NVIDIA documents only FASTEST_FIRST and PCI_BUS_ID; what CUDA does with “{value}” is not known. Taken as the default here.",
+    "step.order-measured": "CUDA_DEVICE_ORDER is {value}: the default order was measured on this machine on {date}, under this driver, and is used.",
     "doubt.seen-in-log": "A log does not show under which settings it was printed, so this is likely at most.",
     "doubt.equal-models": "Equal GPUs came in PCI order in every clear report since 2018, but NVIDIA does not promise it.",
     "doubt.near-tie": "Two models here score within a tenth of each other; a small error in the weights would swap them.",

@@ -92,13 +92,6 @@ SENTENCES = {
     "task.note.not-proven": "The search was stopped: a better plan may exist.",
     "task.note.shared": "{n} with more than one task: processes on one GPU take time from each other, and one that runs out of memory may take the others with it.",
     "task.note.fragile": "If {limit} limits all tasks, another plan is better: measure.",
-    "task.table-long": "The table is longer than {limit} characters.",
-    "task.table-line": "Line {line}: {why}",
-    "task.table-name": "“{name}” is no name of a task.",
-    "task.table-again": "{name} stands there twice.",
-    "task.table-none": "{name} has no GPU.",
-    "task.table-uuid": "“{uuid}” is no UUID.",
-    "task.table-twice": "{name} names one GPU twice.",
     # tables
     "plan.at-index": "nvidia-smi {index}",
     "plan.at-place": "no. {place}",
