@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Process,
         Step,
     )
+    from .measuring.running import measure_gpus
     from .planning.data_parallel import DataParallelPlan, plan_data_parallel
     from .planning.measured import Measurement, Measurements
     from .planning.task_planning import plan_tasks
@@ -79,6 +80,7 @@ _HOMES = {
     ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
     ".live": "observe",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
+    ".measuring.running": "measure_gpus",
     ".planning.data_parallel": "DataParallelPlan plan_data_parallel",
     ".planning.measured": "Measurement Measurements",
     ".planning.task_planning": "plan_tasks",
@@ -145,6 +147,7 @@ __all__ = [
     "load_recording",
     "log_evidence",
     "log_run",
+    "measure_gpus",
     "observe",
     "plan_data_parallel",
     "plan_tasks",

@@ -14,7 +14,7 @@ from .speeds import Rates
 
 
 class Measurement(NamedTuple):
-    """One device, measured. Each range goes from the slowest to the quickest repetition."""
+    """One device, measured. A range holds all repetitions but the slowest and the quickest tenth of them."""
 
     device: str
     """UUID of the GPU; ``cpu:0`` for a processor."""
@@ -27,6 +27,8 @@ class Measurement(NamedTuple):
     """One call of the user's function; None without one."""
     problem: str | None = None
     """Why there is nothing, or not everything; None when all went well."""
+    others: int | None = None
+    """Processes that were on the GPU before: they make it slower than it is. None where nobody could tell."""
 
 
 @dataclass(frozen=True)
