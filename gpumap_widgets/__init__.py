@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .inspection.kernel import KernelInspection, inspect_kernel
     from .inspection.process import MachineInspection, ProcessInspection, inspect_process, inspect_processes
     from .live import observe
+    from .live.launch import observe_workers
+    from .live.marks import footprint
     from .mapping import (
         Comparison,
         Device,
@@ -79,6 +81,8 @@ _HOMES = {
     ".inspection.kernel": "KernelInspection inspect_kernel",
     ".inspection.process": "MachineInspection ProcessInspection inspect_process inspect_processes",
     ".live": "observe",
+    ".live.launch": "observe_workers",
+    ".live.marks": "footprint",
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".measuring.running": "measure_gpus",
     ".planning.data_parallel": "DataParallelPlan plan_data_parallel",
@@ -140,6 +144,7 @@ __all__ = [
     "believed_orders",
     "compare",
     "drift",
+    "footprint",
     "inspect_kernel",
     "inspect_process",
     "inspect_processes",
@@ -149,6 +154,7 @@ __all__ = [
     "log_run",
     "measure_gpus",
     "observe",
+    "observe_workers",
     "plan_data_parallel",
     "plan_tasks",
     "preset",

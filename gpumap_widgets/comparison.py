@@ -1,232 +1,255 @@
-"""A prediction beside an observation: joined on the ordinal, told apart by UUID.
+"""A prediction beside what witnesses said: a verdict for each of them, and one for the whole. Pure.
 
-Pure. It says ``confirmed`` or ``refuted`` only when the run was the one that was asked for, on the machine that was
-described; otherwise ``not checked``, with the reason. Ordinals are never joined by name: three T4s share one.
+The whole is refuted by whoever contradicts it, confirmed by whoever was heard and confirms it. Where witnesses
+contradict each other it says who is nearer to the hardware (`mapping.WITNESSES`), and where the hardware contradicts
+the prediction, which rule of it failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from .certainty import Certainty
+from .edges import AGREES, CONFIRMED, DIFFERS, NOT_CHECKED, NOTHING, REFUTED, Heard, chain, edge_name, hear, say_of
 from .frozen import FrozenDict
-from .identity import PciBusId, bare_uuid
-from .mapping import Comparison, Device, Edge, Message, Observation, ObservedDevice, Prediction, Process
+from .identity import bare_uuid
+from .mapping import WITNESSES, Comparison, Edge, Message, Observation, Prediction, Step
 from .scenario import ENVIRONMENT
-from .topology import Gpu, Topology
-
-CONFIRMED, REFUTED, NOT_CHECKED = "confirmed", "refuted", "not checked"
-AGREES, DIFFERS = "agrees", "differs"
-UUID, ADDRESS, NOTHING = "uuid", "pci address", "nothing"
 
 
-def compare(prediction: Prediction, observation: Observation) -> Comparison:
-    """Whether the hardware agrees with the prediction for its first process, ordinal by ordinal."""
-    machine, by = _Machine(prediction.scenario.topology), NOTHING
-    reason = _not_comparable(prediction, observation)
-    if reason is None:
-        by, reason = machine.joins(observation)
-    processes = prediction.processes[:1] if prediction.error is None else ()
-    edges = tuple(edge for process in processes for edge in _edges(process, observation, machine, by))
-    if reason is not None:
-        return _result(prediction, observation, NOT_CHECKED, [reason], edges, joined_by=NOTHING)
-    verdict, said = _verdict(edges, prediction, observation)
-    if by == ADDRESS:
-        said.append(_say("compare.by-address", lacking=_who_lacks(machine.uuids, observation)))
-    return _result(prediction, observation, verdict, said, edges, joined_by=by)
+def compare(prediction: Prediction, observation: Observation, *more: Observation) -> Comparison:
+    """Whether the hardware agrees with the prediction, ordinal by ordinal: by everything that was observed.
+
+    Each observation speaks of the process of its rank, or of the first; what stands in its ``others`` counts too.
+    """
+    seen = [one for given in (observation, *more) for one in given.each]
+    order = {name: place for place, name in enumerate(WITNESSES)}
+    heard = [hear(prediction, one) for one in sorted(seen, key=lambda one: (order[one.witness], one.rank or 0))]
+    verdict, said = _whole(heard)
+    edges = _together(heard)
+    failed = _failed(prediction, heard) if verdict == REFUTED else None
+    if failed is not None:
+        said.append(say_of("compare.rule", rule=failed.message, source=failed.source))
+    said += _about_the_run(prediction, heard)
+    parts = tuple(_part(prediction, one) for one in heard) if len(heard) > 1 else ()
+    joined = next((one.joined_by for one in heard if one.joined_by != NOTHING), NOTHING)
+    reason = chain("compare.two", said)
+    return Comparison(prediction, observation, verdict, reason, edges, joined, _exercised(heard), failed, parts)
 
 
-def _not_comparable(prediction: Prediction, observation: Observation) -> Message | None:
-    """Why the two say nothing about each other, before any device is looked at."""
-    if prediction.error is not None or not prediction.processes:
-        return _say("compare.error", reason=prediction.error or "")
-    if observation.problem is not None:
-        return observation.problem
-    if dict(observation.wanted_env) != dict(prediction.processes[0].env):
-        return _say("compare.other-scenario")
-    return _overridden(observation)
+def observations_in(comparison: Comparison) -> tuple[Observation, ...]:
+    """What a comparison rests on, one observation a witness, to be compared again beside more."""
+    return tuple(replace(part.observation, others=()) for part in comparison.each)
 
 
-def _overridden(observation: Observation) -> Message | None:
-    asked, found = observation.wanted_env, observation.env
-    different = [
-        _say("compare.variable", name=name, asked=_value(asked.get(name)), found=_value(found.get(name)))
-        for name in sorted({*asked, *found})
-        if asked.get(name) != found.get(name)
-    ]
-    return _say("compare.overridden", differences=_chain("compare.list", different)) if different else None
-
-
-class _Machine:
-    """What identifies the GPUs of a description."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.gpus = topology.gpus
-        self.uuids = {bare_uuid(gpu.uuid): i for i, gpu in enumerate(self.gpus) if gpu.uuid}
-        self.slices = {bare_uuid(m.uuid): i for i, gpu in enumerate(self.gpus) for m in gpu.mig_instances if m.uuid}
-        self.addresses = {gpu.pci: i for i, gpu in enumerate(self.gpus) if gpu.pci}
-
-    def joins(self, seen: Observation) -> tuple[str, Message | None]:
-        """What the devices can be told apart by, or why nothing can be said.
-
-        GPUs may be hidden, lost or added: only descriptions with nothing in common are of different machines.
-        """
-        uuids = {d.uuid for d in seen.devices} | {uuid for uuid, _ in seen.present or ()}
-        mine = {*self.uuids, *self.slices}
-        if mine and uuids - {None}:
-            if not mine & uuids:
-                return NOTHING, _say("compare.other-machine")
-            if not seen.devices or any(d.uuid for d in seen.devices):
-                return UUID, None
-        if not seen.devices:
-            return NOTHING, _say("compare.unknown-machine")
-        places = {PciBusId.parse(d.pci_bus_id): d.name for d in seen.devices if d.pci_bus_id}
-        if not self.addresses or not places:
-            return NOTHING, _say("compare.nothing-joins", lacking=_who_lacks(mine or self.addresses, seen))
-        common = [(self.gpus[self.addresses[at]], name) for at, name in places.items() if at in self.addresses]
-        if common and all(_same_model(gpu, name) for gpu, name in common):
-            return ADDRESS, None
-        return NOTHING, _say("compare.other-machine")
-
-    def position(self, device: ObservedDevice, by: str) -> int | None:
-        """Where a device that was seen stands in the description."""
-        if by == UUID and device.uuid:
-            return self.uuids.get(device.uuid, self.slices.get(device.uuid))
-        at = PciBusId.parse(device.pci_bus_id) if by == ADDRESS and device.pci_bus_id else None
-        return self.addresses.get(at) if at else None
-
-
-def _same_model(gpu: Gpu, name: str | None) -> bool:
-    """An address alone is weak: most laptops have their GPU at 01:00.0."""
-    if not gpu.name or not name:
-        return True
-    ours, theirs = (set(n.lower().replace("-", " ").split()) - {"nvidia", "geforce", "tesla"} for n in (gpu.name, name))
-    return ours <= theirs or theirs <= ours
-
-
-def _edges(process: Process, seen: Observation, machine: _Machine, by: str) -> tuple[Edge, ...]:
-    count = max(len(process.devices), len(seen.devices))
-    return tuple(
-        _edge(i, _at(process.devices, i), _at(seen.devices, i), machine, by, rank=process.rank) for i in range(count)
+def _part(prediction: Prediction, one: Heard) -> Comparison:
+    reason = chain("compare.two", one.said)
+    return Comparison(
+        prediction, one.observation, one.verdict, reason, one.edges, one.joined_by, _exercised([one]), None
     )
 
 
-def _at(devices: Sequence[Any], ordinal: int) -> Any:
-    return devices[ordinal] if ordinal < len(devices) else None
+# --- the whole -------------------------------------------------------------------------------------------------------
 
 
-def _edge(
-    ordinal: int, foretold: Device | None, seen: ObservedDevice | None, machine: _Machine, by: str, *, rank: int | None
-) -> Edge:
-    position = machine.position(seen, by) if seen else None
-    here = machine.gpus[position] if position is not None else None
-    fields: dict[str, Any] = {"ordinal": ordinal}
-    if foretold is not None:
-        fields["foretold"] = _foretold(foretold)
-    if seen is not None:
-        fields["seen"] = _gpu(seen.name or (here.label if here else "?"), seen.pci_bus_id, here)
-        if here is not None and seen.uuid in machine.slices:
-            profile = next(m.profile for m in here.mig_instances if m.uuid and bare_uuid(m.uuid) == seen.uuid)
-            fields["seen"] = _say("compare.slice", profile=profile or "?", gpu=fields["seen"])
-    verdict, key = _judge(foretold, seen, position, machine, by)
-    return Edge(rank, ordinal, foretold, seen, verdict, _say(key, **fields) if key else None, position)
+def _whole(heard: Sequence[Heard]) -> tuple[str, list[Message]]:
+    """The verdict of all witnesses together, in words."""
+    if len(heard) == 1:
+        return heard[0].verdict, list(heard[0].said)
+    against = [one for one in heard if one.verdict == REFUTED]
+    agreeing = [one for one in heard if one.verdict == CONFIRMED]
+    unclear = [one for one in heard if one.verdict == NOT_CHECKED]
+    if against:
+        said = [*against[0].said, *_against(against, agreeing)]
+        return REFUTED, [*said, *_unheard(unclear)]
+    elsewhere = [one for one in unclear if one.overridden]
+    if agreeing and not elsewhere:
+        return CONFIRMED, [*_confirmed(agreeing), *_by(agreeing), *_unheard(unclear)]
+    if elsewhere:
+        return NOT_CHECKED, [*elsewhere[0].said, *_by(agreeing)]
+    return NOT_CHECKED, _why_not(unclear)
 
 
-def _judge(
-    foretold: Device | None, seen: ObservedDevice | None, position: int | None, machine: _Machine, by: str
-) -> tuple[str, str | None]:
-    """The verdict on one ordinal and the key of its reason."""
-    if by == NOTHING:
-        return NOT_CHECKED, None  # the comparison as a whole says why
-    if foretold is None:
-        return DIFFERS, "compare.surplus"
-    if seen is None:
-        return DIFFERS, "compare.missing"
-    gpu, slice_ = foretold.gpu, foretold.mig
-    told, known = (seen.uuid, (slice_ or gpu).uuid) if by == UUID else (seen.pci_bus_id, gpu.pci_bus_id)
-    if slice_ is not None and (by == ADDRESS or told not in machine.slices or not known):
-        elsewhere = position not in (foretold.position, None)
-        return (DIFFERS, "compare.differs") if elsewhere else (NOT_CHECKED, "compare.slice-unclear")
-    if not told or not known:
-        return NOT_CHECKED, "compare.not-joined"
-    if position is None:
-        return DIFFERS, "compare.stranger"
-    same = bare_uuid(known) == told if by == UUID else position == foretold.position
-    return (AGREES, None) if same else (DIFFERS, "compare.differs")
+def _confirmed(agreeing: Sequence[Heard]) -> list[Message]:
+    """What the nearest witness said; of several workers together."""
+    workers = {one.worker: len(one.edges) for one in agreeing}
+    if len(workers) == 1:
+        return list(agreeing[0].said)
+    return [say_of("compare.confirmed-workers", count=len(workers), devices=sum(workers.values()))]
 
 
-def _verdict(edges: tuple[Edge, ...], prediction: Prediction, seen: Observation) -> tuple[str, list[Message]]:
-    wrong = [edge for edge in edges if edge.verdict == DIFFERS]
-    if wrong:
-        names = ", ".join(f"cuda:{edge.ordinal}" for edge in wrong)
-        said = [_say("compare.refuted", edges=names, reason=wrong[0].reason)]
-        said.append(_say("compare.simulator-counts" if seen.simulated else "compare.hardware-counts"))
-        doubt = {Certainty.GUESS: "compare.was-guess", Certainty.UNKNOWN: "compare.was-unknown"}
-        if (key := doubt.get(prediction.processes[0].certainty)) is not None:
-            said.append(_say(key))
-        return REFUTED, said
-    unclear = [edge for edge in edges if edge.verdict == NOT_CHECKED]
-    if unclear:
-        return NOT_CHECKED, [_say("compare.some-unclear", reason=unclear[0].reason)]
-    if not edges:
-        return CONFIRMED, [_say("compare.confirmed-none")]
-    return CONFIRMED, [_say("compare.confirmed" if len(edges) > 1 else "compare.confirmed-one", count=len(edges))]
+def _why_not(unclear: Sequence[Heard]) -> list[Message]:
+    """Why nobody can say anything: torch's reason, which is what a user runs, and others that differ from it."""
+    first = unclear[-1]
+    rest = [one for one in unclear if _reason(one) != _reason(first)]
+    return [*first.said, *_unheard(rest)]
 
 
-def _result(
-    prediction: Prediction,
-    seen: Observation,
-    verdict: str,
-    said: list[Message],
-    edges: tuple[Edge, ...],
-    *,
-    joined_by: str,
-) -> Comparison:
-    """The comparison, with what must be known about any run that gave an answer."""
-    ran = seen.problem is None and prediction.error is None
-    if ran and seen.simulated:
-        said = [*said, _say("compare.simulated")]
-    kinds = [layer.kind for layer in prediction.scenario.layers if layer.kind != ENVIRONMENT]
-    if ran and kinds:
-        said = [*said, _say("compare.not-exercised", kinds=", ".join(dict.fromkeys(kinds)))]
-    if ran and len(prediction.processes) > 1:
-        said = [*said, _say("compare.first-process", count=len(prediction.processes))]
-    exercised = ("cuda",) if ran else ()
-    return Comparison(prediction, seen, verdict, _chain("compare.two", said), edges, joined_by, exercised)
+def _reason(one: Heard) -> str:
+    """Its reason without the part that differs by witness: a driver that hangs hangs for both."""
+    return one.said[0].key.replace("child-", "")
 
 
-def _who_lacks(described: object, seen: Observation) -> Message:
-    if not described:
-        return _say("compare.description-lacks")
-    return _say("compare.torch-lacks", version=seen.versions.get("torch", "?"))
+def _unheard(unclear: Iterable[Heard]) -> list[Message]:
+    found = {one.observation.witness: one for one in reversed(list(unclear))}
+    return [say_of("compare.unheard", who=_who(name), reason=one.said[0]) for name, one in found.items()]
 
 
-def _foretold(device: Device) -> Message:
-    gpu = _gpu(device.gpu.label, device.gpu.pci_bus_id, device.gpu)
-    return _say("compare.slice", profile=device.mig.profile or "?", gpu=gpu) if device.mig else gpu
+def _by(agreeing: Sequence[Heard]) -> list[Message]:
+    names = dict.fromkeys(one.observation.witness for one in agreeing)
+    who = [_who(name) for name in names]
+    if len(who) > 1:
+        who[-2:] = [say_of("compare.and", first=who[-2], second=who[-1])]
+    return [say_of("compare.by", who=chain("compare.comma", who))] if who else []
 
 
-def _gpu(name: str, address: str | None, gpu: Gpu | None) -> Message:
-    """A GPU in words: its short name, and where it sits."""
-    short = name.removeprefix("NVIDIA ").removeprefix("GeForce ")
-    pci = PciBusId.parse(address) if address else gpu.pci if gpu else None
-    if pci is not None:
-        return _say("compare.gpu-at", name=short, at=pci.short)
-    if gpu is not None and gpu.nvml_index is not None:
-        return _say("compare.gpu-index", name=short, index=gpu.nvml_index)
-    return _say("compare.gpu", name=short)
+def _who(witness: str) -> Message:
+    return say_of(f"witness.{witness}")
 
 
-def _value(value: str | None) -> Message:
-    return _say("compare.unset") if value is None else _say("compare.value", value=value)
+def _against(against: Sequence[Heard], agreeing: Sequence[Heard]) -> list[Message]:
+    """Where witnesses contradict each other: on what, and who is nearer to the hardware."""
+    if not agreeing and all(_same_devices(against[0], one) for one in against[1:] if one.worker == against[0].worker):
+        return []
+    pair = next(
+        ((a, b) for a in against for b in (*agreeing, *against) if a.worker == b.worker and not _same_devices(a, b)),
+        None,
+    )
+    if pair is None:
+        return []
+    near, far = sorted(pair, key=lambda one: WITNESSES.index(one.observation.witness))
+    names = {"near": _who(near.observation.witness), "far": _who(far.observation.witness)}
+    said = [say_of("compare.contradiction", ordinal=_first_difference(near, far), **names)]
+    lost = _gone(near.observation, far.observation)
+    if lost:
+        said.append(say_of("compare.gone-between", count=lost))
+    return said
 
 
-def _chain(key: str, messages: Sequence[Message]) -> Message:
-    """Several messages as one."""
-    first, *rest = messages
-    return _say(key, first=first, second=_chain(key, rest)) if rest else first
+def _same_devices(a: Heard, b: Heard) -> bool:
+    ours, theirs = ([edge.seen_position for edge in one.edges if edge.observed] for one in (a, b))
+    return ours == theirs
 
 
-def _say(key: str, **fields: Any) -> Message:
-    return Message(key, FrozenDict(fields))
+def _first_difference(a: Heard, b: Heard) -> int:
+    pairs = zip(a.edges, b.edges, strict=False)
+    return next((x.ordinal for x, y in pairs if x.seen_position != y.seen_position), min(len(a.edges), len(b.edges)))
+
+
+def _gone(a: Observation, b: Observation) -> int:
+    """How many GPUs NVML showed to one of them and not to the other."""
+    if a.present is None or b.present is None:
+        return 0
+    ours, theirs = ({uuid for uuid, _ in one.present or () if uuid} for one in (a, b))
+    return len(ours ^ theirs)
+
+
+def _together(heard: Sequence[Heard]) -> tuple[Edge, ...]:
+    """The edges of all witnesses: what the nearest one to the hardware saw, and each one's own edge beside it."""
+    found: dict[tuple[int | None, int], dict[str, Edge]] = {}
+    for one in heard:
+        for edge in one.edges:
+            found.setdefault((edge.rank, edge.ordinal), {})[one.observation.witness] = edge
+    if len(heard) == 1:
+        return heard[0].edges
+    return tuple(_edge(by) for _, by in sorted(found.items(), key=lambda item: (item[0][0] or 0, item[0][1])))
+
+
+def _edge(by: dict[str, Edge]) -> Edge:
+    verdicts = [edge.verdict for edge in by.values()]
+    verdict = DIFFERS if DIFFERS in verdicts else AGREES if AGREES in verdicts else NOT_CHECKED
+    told = next(edge for edge in by.values() if edge.verdict == verdict)
+    named = {name: by[name] for name in WITNESSES if name in by}
+    return Edge(
+        told.rank,
+        told.ordinal,
+        told.predicted,
+        told.observed,
+        verdict,
+        told.reason,
+        told.seen_position,
+        FrozenDict(named),
+    )
+
+
+# --- the rule that failed --------------------------------------------------------------------------------------------
+
+
+def _failed(prediction: Prediction, heard: Sequence[Heard]) -> Step | None:
+    """The step of the prediction that the nearest witness contradicts; None where the prediction is not at fault."""
+    nearest = next(one for one in heard if one.verdict != NOT_CHECKED)
+    if nearest.verdict != REFUTED or nearest.worker is None:
+        return None
+    steps = prediction.steps_of(nearest.worker)
+    process = prediction.processes[nearest.worker]
+    stage, token = _stage(prediction, nearest)
+    if stage == "list" and token is None and process.reading.stop is not None:
+        token = process.reading.stop.token
+    if stage == "launcher":
+        return next((step for step in reversed(steps) if step.stage in ("launcher", "framework")), None)
+    own = [step for step in steps if step.stage == stage]
+    return next((step for step in own if token is not None and step.token == token), own[0] if own else None)
+
+
+def _stage(prediction: Prediction, one: Heard) -> tuple[str, int | None]:
+    """Which part of the prediction failed, and at which entry of the list where that can be told.
+
+    A GPU that NVML does not show any more, or that was not described: the machine. Other variables than a launcher
+    was foretold to give: the launcher. As many devices as foretold, picked by number: the order, since every entry
+    counted. Anything else: the reading of the list.
+    """
+    wrong = [edge for edge in one.edges if edge.verdict == DIFFERS]
+    if not wrong:
+        return "launcher", None
+    if any(message.key == "compare.launched-otherwise" for message in one.said):
+        return "launcher", None
+    present = one.observation.present
+    shown = None if present is None else {uuid for uuid, _ in present}
+    for edge in wrong:
+        uuid = edge.predicted.gpu.uuid if edge.predicted else None
+        gone = edge.observed is None and shown is not None and uuid and bare_uuid(uuid) not in shown
+        if gone or (edge.reason is not None and edge.reason.key == "compare.stranger"):
+            return "machine", None
+    assert one.worker is not None
+    reading = prediction.processes[one.worker].reading
+    counted = len(one.observation.devices) == len(reading.picks)
+    first = wrong[0].ordinal
+    pick = reading.picks[first] if first < len(reading.picks) else None
+    if counted and pick is not None and pick.by_number:
+        return "order", None
+    return "list", pick.token if pick is not None else None
+
+
+# --- what must be known of any run that gave an answer ---------------------------------------------------------------
+
+
+def _about_the_run(prediction: Prediction, heard: Sequence[Heard]) -> list[Message]:
+    ran = [one for one in heard if one.observation.problem is None]
+    if not ran or prediction.error is not None:
+        return []
+    said = list(dict.fromkeys(note for one in ran for note in one.observation.notes))
+    if any(one.observation.simulated for one in ran):
+        said.append(say_of("compare.simulated"))
+    inside = next((one.observation.container for one in ran if one.observation.container), None)
+    if inside:
+        said.append(say_of("compare.in-container", kind=inside))
+    exercised = _exercised(heard)
+    kinds = [layer.kind for layer in prediction.scenario.layers if layer.kind not in (ENVIRONMENT, *exercised)]
+    if kinds:
+        done = ", ".join(exercised)
+        key = "compare.not-exercised" if done == "cuda" else "compare.exercised"
+        said.append(say_of(key, done=done, kinds=", ".join(dict.fromkeys(kinds))))
+    count, workers = len(prediction.processes), {one.worker for one in ran}
+    if len(workers) < count:
+        key = "compare.first-process" if workers == {0} else "compare.some-processes"
+        said.append(say_of(key, count=count, ran=len(workers)))
+    return said
+
+
+def _exercised(heard: Sequence[Heard]) -> tuple[str, ...]:
+    """The layers that were really gone through: launchers that were started, and CUDA."""
+    ran = [one.observation for one in heard if one.observation.problem is None and one.worker is not None]
+    return (*dict.fromkeys(kind for one in ran for kind in one.ran), "cuda") if ran else ()
+
+
+__all__ = ["AGREES", "CONFIRMED", "DIFFERS", "NOT_CHECKED", "REFUTED", "compare", "edge_name", "observations_in"]

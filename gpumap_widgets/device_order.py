@@ -125,6 +125,18 @@ def device_order(topology: Topology, value: str | None, accessible: Sequence[int
     return topology.memo(("order", meaning, accessible), lambda: _order(topology, meaning, places))
 
 
+def served_order(topology: Topology, value: str | None, places: tuple[int, ...]) -> DeviceOrder:
+    """The order of an MPS server's clients: the server's own numbering (NVIDIA MPS documentation, 5.2.1).
+
+    Whether a client's CUDA_DEVICE_ORDER sorts it again is not documented; it matters only where it asks for another.
+    """
+    if len(places) <= 1:
+        return _same("single", places, Certainty.CERTAIN, None)
+    if device_order(topology, value, tuple(sorted(places))).places == places:
+        return _same("served", places, Certainty.CERTAIN, None)
+    return _same("served", places, Certainty.UNKNOWN, "served-order")
+
+
 def _order(topology: Topology, meaning: str, accessible: tuple[int, ...]) -> DeviceOrder:
     """The table of who decides: one GPU, the documented order, an order that was seen, else the heuristic."""
     if len(accessible) <= 1:

@@ -25,6 +25,7 @@ _ORDER_SOURCES = {
     "weights": f"fitted to public reports: {ORDER_RULES['weights'].evidence}",
     "promote-one": f"fitted to public reports: {ORDER_RULES['promote-one'].evidence}",
     "seen": "the machine's own output",
+    "served": "NVIDIA MPS documentation, 5.2.1 CUDA_VISIBLE_DEVICES",
 }
 
 

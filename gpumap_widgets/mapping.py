@@ -77,6 +77,10 @@ class Process:
     node_rank: int | None = None
     worker: str = ""
     """What the tool calls it, where that is no rank: ``actor 0``."""
+    left: tuple[int, ...] = ()
+    """Positions in ``topology.gpus`` that NVML counts here: what containers and cgroups leave, whether it works or not."""
+    mig: Mapping[int, tuple[int, ...]] = field(default_factory=FrozenDict)
+    """Position → numbers of the MIG instances that are left, for GPUs that do not have all of theirs here."""
 
     @property
     def nvml_indices(self) -> tuple[int | None, ...]:
@@ -238,7 +242,7 @@ class ObservedDevice:
 
 @dataclass(frozen=True)
 class Observation:
-    """What real torch, in a process of its own, said about a scenario."""
+    """What one witness, in a process of its own, said about a scenario."""
 
     devices: tuple[ObservedDevice, ...] = ()
     problem: Message | None = None
@@ -250,7 +254,8 @@ class Observation:
     versions: Mapping[str, str] = field(default_factory=FrozenDict)
     """``python``, ``torch``, ``cuda`` (that torch was built for), ``driver``."""
     seconds: Mapping[str, float] = field(default_factory=FrozenDict)
-    """How long each part took: ``kernel``, ``torch``, ``cuda``, ``total``."""
+    """How long each part took: ``kernel`` (until it answered), ``torch`` (its import), ``cuda`` (its start, devices
+    asked), ``total``. Of a driver: ``cuda``, ``nvml``, ``total``."""
     started: str = ""
     """ISO time with zone."""
     kernel_name: str = ""
@@ -258,6 +263,32 @@ class Observation:
     """True when a simulated driver answered: it confirms the code path, never the hardware."""
     present: tuple[tuple[str | None, str | None], ...] | None = None
     """UUID (bare) and PCI address of each GPU that NVML showed there, whatever the list hides; None when it was mute."""
+    witness: str = "torch"
+    """Who says so; a row of `WITNESSES`."""
+    rank: int | None = None
+    """Of the worker that says so, as its launcher numbered it; None where no launcher ran."""
+    local_rank: int | None = None
+    ran: tuple[str, ...] = ()
+    """Kinds of the layers that really ran around CUDA, outermost first: a launcher that was started for real."""
+    container: str | None = None
+    """The kind of container that all this happened in; None outside of any."""
+    warm: bool = False
+    """Whether a kernel that waited with torch loaded gave the answer."""
+    notes: tuple[Message, ...] = ()
+    """What else must be known of how it came about."""
+    others: tuple[Observation, ...] = ()
+    """What other witnesses said to the same question."""
+
+    @property
+    def each(self) -> tuple[Observation, ...]:
+        """Every witness's observation, the nearest to the hardware first; of one witness, by rank."""
+        found = (self, *self.others)
+        return tuple(sorted(found, key=lambda one: (WITNESSES.index(one.witness), one.rank or 0)))
+
+
+WITNESSES = ("footprint", "driver", "torch")
+"""Who can say which GPU is ``cuda:i``, the nearest to the hardware first: where memory shows that was held on it, what
+the driver tells, what torch tells."""
 
 
 @dataclass(frozen=True)
@@ -275,11 +306,13 @@ class Edge:
     reason: Message | None
     seen_position: int | None = None
     """Position in ``topology.gpus`` of the GPU that was seen; None when it is none of this machine."""
+    by: Mapping[str, Edge] = field(default_factory=FrozenDict)
+    """The same edge as each single witness has it; empty where there is only one witness."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A prediction beside an observation, joined by UUID."""
+    """A prediction beside what one or more witnesses said, joined by UUID."""
 
     prediction: Prediction
     observation: Observation
@@ -291,6 +324,20 @@ class Comparison:
     """``uuid``, ``pci address`` or ``nothing``."""
     exercised: tuple[str, ...] = ("cuda",)
     """The layers that the run really went through."""
+    failed: Step | None = None
+    """The rule that the hardware contradicts, where it differs and that can be told."""
+    parts: tuple[Comparison, ...] = ()
+    """The comparison with each single witness, the nearest to the hardware first; () where there is only one."""
+
+    @property
+    def each(self) -> tuple[Comparison, ...]:
+        """One comparison a witness: ``parts``, or this one where it is the only one."""
+        return self.parts or (self,)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a simulated driver answered."""
+        return any(part.observation.simulated for part in self.each)
 
     def __str__(self) -> str:
         from .views.text import comparison_text
@@ -298,7 +345,7 @@ class Comparison:
         return comparison_text(self)
 
     def _repr_html_(self) -> str:
-        from .views.html import comparison_html
+        from .views.verdicts import comparison_html
 
         return comparison_html(self)
 

@@ -5,8 +5,8 @@ accessible GPUs → CUDA_DEVICE_ORDER → CUDA_VISIBLE_DEVICES → ordinals
 
 from __future__ import annotations
 
-from .certainty import least
-from .layers import Folded, fold, process_of
+from .certainty import Certainty, least
+from .layers import Folded, client_refused, fold, process_of
 from .mapping import Finding, Prediction, Step
 from .scenario import Scenario
 
@@ -15,7 +15,11 @@ def resolve(scenario: Scenario) -> Prediction:
     """What the NVIDIA driver will make of a scenario. Never raises on odd values: an odd value is a result with a
     reason. What a launcher or a runtime would refuse stands in ``.error``.
     """
-    return _resolved(scenario, fold(scenario.topology, scenario.layers))
+    folded = fold(scenario.topology, scenario.layers)
+    refused = next((why for view in folded.views if (why := client_refused(scenario.topology, view)) is not None), None)
+    if refused is not None:
+        return Prediction(scenario, (), Certainty.CERTAIN, refused.text(), _explain, _diagnose)
+    return _resolved(scenario, folded)
 
 
 def resolve_believed(scenario: Scenario) -> Prediction:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from .identity import PrefixIndex
-from .layers import candidates
+from .layers import candidates, in_full
 from .mapping import Process
 from .scenario import CUDA_VISIBLE_DEVICES
 from .texts import say
@@ -42,8 +42,7 @@ class World:
     def __init__(self, topology: Topology, process: Process) -> None:
         self.topology, self.process, gpus = topology, process, topology.gpus
         self.value: str | None = process.env.get(CUDA_VISIBLE_DEVICES)
-        untouched = process.accessible == topology.usable
-        left = tuple(range(len(gpus))) if untouched else process.accessible
+        left = process.left
         self.located = len(left) < 2 or all(gpus[i].nvml_index is not None for i in left)
         """Whether it is known which GPU has which index."""
         self.slots = sorted(left, key=lambda i: gpus[i].nvml_index or 0) if self.located else list(left)
@@ -56,13 +55,18 @@ class World:
         self.by_uuid: dict[str | None, Entry] = dict(zip(uuids, self.all, strict=True))
         """nvmlDeviceGetHandleByUUID, which wants all of a UUID (vllm issue 51677)."""
         for i in self.slots:
-            for n, m in enumerate(gpus[i].mig_instances):
+            for n in self.instances(i):
+                m = gpus[i].mig_instances[n]
                 path = f"MIG-{gpus[i].uuid}/{m.gpu_instance_id}/{m.compute_instance_id}"
                 self.by_uuid.update(dict.fromkeys((m.uuid, None if "None" in path else path), (i, n)))
         self.by_uuid.pop(None, None)
         found = zip(process.devices, process.reading.picks, strict=False)
         self.seen: tuple[Entry, ...] = tuple((device.position, pick.mig) for device, pick in found)
         """What the driver makes visible."""
+
+    def instances(self, position: int) -> tuple[int, ...]:
+        """Numbers of the MIG instances of a GPU that are left here."""
+        return self.process.mig.get(position, tuple(range(len(self.topology.gpus[position].mig_instances))))
 
     def by_index(self, index: int) -> Entry:
         """nvmlDeviceGetHandleByIndex, which pynvml.py calls with the low 32 bits of a number (c_uint)."""
@@ -196,7 +200,7 @@ def _nvitop_mig(world: World, found: Sequence[tuple[tuple[int, int | None], obje
     """One MIG device a process, and then no whole GPU: the rule before driver 570."""
     gpus = world.topology.gpus
     named = [entry for entry, _ in found if entry[1] is not None]
-    inside = [(i, 0) for (i, _), _ in found if gpus[i].mig_mode and gpus[i].mig_instances]
+    inside = [(i, world.instances(i)[0]) for (i, _), _ in found if gpus[i].mig_mode and world.instances(i)]
     for i, n in [*named, *inside][:1]:
         number = gpus[i].mig_instances[n or 0].mig_index
         return _list([(i, n)], [(world.index[i], n if number is None else number)])
@@ -263,7 +267,8 @@ def ray(world: World) -> Outcome:
     """Entries are text to Ray; the driver reads each of them alone, as the list of one worker."""
     order, value, limit = world.process.order, world.value, len(world.all)
     ids = [] if value in ("", "NoDevFiles") else [str(i) for i in range(limit)] if value is None else value.split(",")
-    known = candidates(world.topology, order)
-    picks = [read(text, known).picks for text in ids[:limit]]
+    lost, mig = len(world.slots) - len(world.process.accessible), world.process.mig
+    known = candidates(world.topology, order, lost, mig)
+    picks = [[in_full(pick, order, mig) for pick in read(text, known).picks] for text in ids[:limit]]
     entries = tuple((order.places[found[0].place], found[0].mig) if found else None for found in picks)
     return Outcome(entries, "None" if value is None else _list((), ids).shown)

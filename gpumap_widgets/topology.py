@@ -153,6 +153,11 @@ class Topology:
         """Positions of the GPUs that a process can open: those without a known problem."""
         return self.memo("usable", lambda: tuple(i for i, gpu in enumerate(self.gpus) if gpu.problem is None))
 
+    @property
+    def every(self) -> tuple[int, ...]:
+        """Positions of all GPUs, those that cannot be used included."""
+        return self.memo("every", lambda: tuple(range(len(self.gpus))))
+
     @classmethod
     def of(
         cls,

@@ -13,6 +13,7 @@ from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Scenario
 from gpumap_widgets.sources.presets import preset
 from gpumap_widgets.topology import Gpu, MigInstance, Topology
+from tests.live_tools import driven, libraries, place  # noqa: F401 - fixtures
 
 SOAK = os.environ.get("GPUMAP_SOAK") == "1"
 """Whether the long runs are wanted."""

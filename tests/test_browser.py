@@ -16,6 +16,7 @@ import pytest
 
 from tests import simdriver
 from tests.lab import FLAGS, ROOT, Page, chromium, lab_server, notebook
+from tests.live_tools import children, eventually, gone
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -66,10 +67,15 @@ def tab(browser: Any) -> Iterator[Any]:
 
 
 def live(page: Page, seconds: int = 90) -> str:
-    """Press Live, wait for the verdict, return what the panel says."""
+    """Press Live, wait for the verdict of all witnesses, return what the panel says."""
     page.page.locator(".gpumap-live").first.click()
     open_tab(page, "Live")
-    page.page.wait_for_selector(".gpumap-view-live .gpumap-verdict strong", timeout=seconds * 1000)
+    page.page.wait_for_function(
+        "() => document.querySelector('.gpumap-view-live .gpumap-verdict strong')"
+        " && !document.querySelector('.gpumap-view-live .gpumap-running')"
+        " && document.querySelector('.gpumap-cancel').disabled",
+        timeout=seconds * 1000,
+    )
     return page.text(".gpumap-view-live")
 
 
@@ -133,7 +139,7 @@ def test_the_notebook_from_top_to_verdict(mixed_lab: tuple[str, Path], tab: Any)
     assert "simulated" in page.text(".gpumap-view-live")
     open_tab(page, "Table")
     assert [row[-1] for row in page.table()][:2] == ["✓ agrees", "✓ agrees"]
-    wait_labels(page, "torch agrees", 2)
+    wait_labels(page, "as foretold", 2)
     page.shot("lab-confirmed")
 
     # the order toggled: another map, the old verdict gone
@@ -307,8 +313,44 @@ def test_refuted_by_a_driver_that_orders_otherwise(mixed_lab: tuple[str, Path], 
     open_tab(page, "Table")
     verdicts = [row[-1] for row in page.table()]
     assert verdicts == ["✗ differs", "✗ differs", "✓ agrees", "✓ agrees"]
-    wait_labels(page, "torch: ", 2)
+    wait_labels(page, "seen: ", 2)
     assert page.errors == []
+
+
+def _runs_of(page: Page) -> set[int]:
+    """Processes that the notebook's kernel has started."""
+    output = page.page.locator(".jp-OutputArea", has_text=re.compile(r"kernel \d+")).first.inner_text()
+    found = re.search(r"kernel (\d+)", output)
+    assert found is not None
+    return children(int(found[1]))
+
+
+def test_a_reload_and_a_restart_in_the_middle_of_a_run(mixed_lab: tuple[str, Path], tab: Any) -> None:
+    address, folder = mixed_lab
+    cell = sim_cell(folder, replace(simdriver.MIXED, cuinit_delay_ms=4000))
+    code = f"{cell}print('kernel', os.getpid())\nimport gpumap_widgets as gm\nexplorer = gm.Explorer()\nexplorer"
+    page = Page(tab, address, notebook(folder, "restart.ipynb", code))
+    page.run_all()
+    tab.keyboard.press("Control+s")
+    page.settle(1000)
+    tab.locator(".gpumap-live").first.click()
+    assert eventually(lambda: len(_runs_of(page)) >= 2)  # the driver's child and torch's kernel
+    tab.reload()
+    tab.wait_for_selector(".gpumap-view-sentence .gpumap-sentence", timeout=90_000, state="attached")
+    open_tab(page, "Live")
+    tab.wait_for_selector(".gpumap-view-live .gpumap-verdict strong", timeout=60_000)
+    tab.wait_for_function(
+        "() => document.querySelectorAll('.gpumap-view-live td.gpumap-agrees').length === 8", timeout=60_000
+    )
+    assert page.text(".gpumap-view-live").startswith("✓ Confirmed")
+    page.shot("lab-live-reloaded")
+    tab.locator(".gpumap-live").first.click()
+    assert eventually(lambda: len(_runs_of(page)) >= 2)
+    theirs = _runs_of(page)
+    tab.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Kernel$")).click()
+    tab.locator(".lm-Menu-itemLabel", has_text=re.compile("^Restart Kernel…$")).click()
+    tab.locator(".jp-Dialog button", has_text="Restart").click()
+    assert eventually(lambda: all(gone(pid) for pid in theirs), 15.0)
 
 
 @pytest.mark.parametrize(("theme", "width"), [("JupyterLab Dark", 1400), ("JupyterLab Light", 760)])

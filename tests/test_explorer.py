@@ -6,6 +6,7 @@ import html as html_module
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 import gpumap_widgets as gm
+from gpumap_widgets.live.run import Run
 from gpumap_widgets.sources import nvml
 from gpumap_widgets.sources.presets import PRESETS
 from gpumap_widgets.widgets import explorer as explorer_module
@@ -350,13 +352,17 @@ def test_messages_of_an_edit(explorer: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(sent) <= 24, sent
 
 
-class FakeRun:
+class FakeRun(Run):
     """Stands in for a run, so that the panel's own logic can be tested without a process."""
 
     def __init__(self, prediction: Any, on_done: Any) -> None:
         self.prediction, self.on_done = prediction, on_done
-        self.elapsed, self.cancelled, self.observation = 1.0, False, None
+        self.cancelled, self.observation, self.driver, self.for_so_long = False, None, None, 1.0
         self.over = threading.Event()
+
+    @property
+    def elapsed(self) -> float:
+        return self.for_so_long
 
     def start(self) -> FakeRun:
         return self
@@ -379,11 +385,15 @@ class FakeRun:
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
     made: list[FakeRun] = []
 
-    def run_for(prediction: Any, _kernel: Any, _timeout: float, on_done: Any) -> FakeRun:
+    def run_for(
+        prediction: Any, _kernel: Any, _timeout: float, *, on_done: Any, on_driver: Any, spares: Any, worker: int
+    ) -> FakeRun:
         made.append(FakeRun(prediction, on_done))
+        made[-1].on_driver = on_driver
         return made[-1]
 
     monkeypatch.setattr(live_panel, "run_for", run_for)
+    monkeypatch.setattr(live_panel.SPARES, "renew", lambda: None)
     return made
 
 
@@ -401,7 +411,7 @@ def test_live_shows_the_verdict_and_an_edit_drops_it(explorer: Any, runs: list[F
     panel = explorer._live
     panel.start.click()
     assert not panel.cancel.disabled
-    assert "Running" in panel.view.value
+    assert "Running" in panel.progress.value
     runs[0].finish(seen_on_mixed(explorer.prediction))
     assert explorer.comparison.verdict == "confirmed"
     assert "Confirmed" in panel.view.value
@@ -423,7 +433,7 @@ def test_an_edit_takes_a_run_back(explorer: Any, runs: list[FakeRun]) -> None:
 
 def test_a_press_that_overtakes_its_edit_runs_the_edit(explorer: Any, runs: list[FakeRun]) -> None:
     explorer._live.start.click()
-    runs[0].elapsed = 0.1
+    runs[0].for_so_long = 0.1
     widget(explorer, "raw").value = "1"
     assert [run.cancelled for run in runs] == [True, False]
     assert runs[1].prediction == explorer.prediction
@@ -437,6 +447,45 @@ def test_the_last_press_wins(explorer: Any, runs: list[FakeRun]) -> None:
     assert [run.cancelled for run in runs] == [True, True, True, True, False]
     runs[-1].finish(seen_on_mixed(explorer.prediction))
     assert explorer.comparison.verdict == "confirmed"
+
+
+def test_the_driver_is_shown_before_torch(explorer: Any, runs: list[FakeRun]) -> None:
+    panel = explorer._live
+    panel.start.click()
+    both = seen_on_mixed(explorer.prediction)
+    runs[0].driver = replace(both, witness="driver")
+    runs[0].on_driver(runs[0])
+    assert explorer.comparison.verdict == "confirmed"
+    assert [part.observation.witness for part in explorer.comparison.each] == ["driver"]
+    panel._say_running(runs[0])
+    assert "The driver has answered" in panel.progress.value
+    runs[0].finish(replace(both, others=(runs[0].driver,)))
+    assert [part.observation.witness for part in explorer.comparison.each] == ["driver", "torch"]
+    assert panel.progress.value == ""
+
+
+def test_a_footprint_joins_what_was_heard(explorer: Any, runs: list[FakeRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = seen_on_mixed(explorer.prediction)
+    explorer._live.start.click()
+    runs[0].finish(seen)
+    marks: list[FakeRun] = []
+    made = lambda env, limit, on_done: marks.append(FakeRun(None, on_done)) or marks[-1]  # noqa: E731
+    monkeypatch.setattr(live_panel, "Mark", made)
+    explorer._live.footprint.click()
+    assert explorer.comparison is not None, "what was heard stays while it runs"
+    marks[0].finish(replace(seen, witness="footprint"))
+    assert [part.observation.witness for part in explorer.comparison.each] == ["footprint", "torch"]
+    assert explorer.comparison.verdict == "confirmed"
+
+
+def test_a_launcher_is_offered_where_there_is_one(explorer: Any) -> None:
+    panel = explorer._live
+    assert panel.launch.layout.display == "none"
+    machine = explorer.scenario.topology
+    explorer.scenario = gm.Scenario.from_command(machine, "CUDA_VISIBLE_DEVICES=1 torchrun --nproc-per-node=2 t.py")
+    assert (panel.launch.layout.display, panel.launch.description) == (None, "Start torchrun")
+    explorer.scenario = gm.Scenario.from_command(machine, "docker run --gpus all image torchrun t.py")
+    assert panel.launch.layout.display == "none"
 
 
 def test_cancel_and_close(explorer: Any, runs: list[FakeRun]) -> None:

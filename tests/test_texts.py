@@ -20,6 +20,7 @@ from gpumap_widgets.certainty import Certainty
 from gpumap_widgets.diagnosis import RULES as FINDING_RULES
 from gpumap_widgets.explanation import _ORDER_SOURCES
 from gpumap_widgets.grammar import RULES
+from gpumap_widgets.layers import mps_daemon
 from gpumap_widgets.mapping import Message, Prediction
 from gpumap_widgets.resolver import resolve
 from gpumap_widgets.scenario import Layer, Scenario
@@ -238,12 +239,12 @@ def test_every_finding_has_its_sentences() -> None:
 
 
 def test_every_order_has_its_sentence_and_its_source() -> None:
-    assert family("step.order") == set(_ORDER_SOURCES) == {"single", "pci", "seen", "weights", "promote-one"}
+    assert family("step.order") == set(_ORDER_SOURCES) == {"single", "pci", "seen", "weights", "promote-one", "served"}
 
 
 def test_every_doubt_has_its_sentence() -> None:
     tree = trees()["device_order.py"]
-    deciding = ("_order", "_pci", "_general_doubt", "_graded", "pair_certainty")
+    deciding = ("_order", "served_order", "_pci", "_general_doubt", "_graded", "pair_certainty")
     named = {
         node.value
         for function in ast.walk(tree)
@@ -251,7 +252,16 @@ def test_every_doubt_has_its_sentence() -> None:
         for node in ast.walk(ast.Module(function.body[_has_doc(function) :], []))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    others = {"single", "pci", "seen", "weights", "promote-one", "undocumented", *device_order.DOCUMENTED_VALUES}
+    others = {
+        "single",
+        "pci",
+        "seen",
+        "weights",
+        "promote-one",
+        "served",
+        "undocumented",
+        *device_order.DOCUMENTED_VALUES,
+    }
     assert named - others == family("doubt")
 
 
@@ -307,6 +317,8 @@ def corpus() -> Iterator[Prediction]:
     yield resolve(Scenario.from_command(MIXED, "torchrun --nproc-per-node=5 t.py"))
     yield resolve(Scenario(MIXED, (Layer("teleport"),)))
     yield resolve(Scenario(MIXED, (Layer("environment", {"set": 5}),)))
+    for served in ("0,1", "1,0"):
+        yield resolve(Scenario(MIXED, (mps_daemon(served),)))
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ..layers import LAYERS, environment
 from ..layers.base import LayerRow
+from ..layers.scripts import script_layers
 from ..layers.words import Word
 from ..scenario import Layer, is_relevant
 from .shell import Token, read_script
@@ -31,11 +32,25 @@ def layers_of(tokens: Iterable[Token], shell: Shell, assume: Mapping[str, Any], 
         job = _statement(statement, shell, changes, assume, depth)
         if job is not None:
             jobs.append((*changes.layers(), *job))
-    if not jobs:
-        return changes.layers()
+    if not jobs and changes.idle:
+        return (Layer("unreadable", {"why": "idle"}),)
+    return side_by_side([("", job) for job in jobs]) if jobs else changes.layers()
+
+
+Job = tuple[str, tuple[Layer, ...]]
+"""What a program is called, "" where it has no name, and its layers."""
+
+
+def side_by_side(jobs: Sequence[Job]) -> tuple[Layer, ...]:
+    """The layers of programs that run beside one another; of the only one where there is one."""
     if len(jobs) == 1:
-        return jobs[0]
-    return (Layer("jobs", {"jobs": [[layer.to_dict() for layer in job] for job in jobs]}),)
+        return jobs[0][1]
+    names = [name for name, _ in jobs]
+    options = {
+        "jobs": [[layer.to_dict() for layer in job] for _, job in jobs],
+        **({"names": names} if any(names) else {}),
+    }
+    return (Layer("jobs", options),)
 
 
 class Changes:
@@ -44,14 +59,23 @@ class Changes:
     def __init__(self) -> None:
         self.set: dict[str, Word] = {}
         self.unset: dict[str, None] = {}
+        self.idle = False
+        """Whether a command was met that starts nothing that could use a GPU."""
+        self.standing: tuple[Layer, ...] = ()
+        """Daemons that were started, each behind what was exported until then."""
 
     def layers(self) -> tuple[Layer, ...]:
-        """As one environment layer; () where nothing was exported."""
-        return _environment(self.set, tuple(self.unset), "export")
+        """As layers; () where nothing was exported."""
+        return (*self.standing, *_environment(self.set, tuple(self.unset), "export"))
+
+    def start(self, daemon: Layer) -> None:
+        """A daemon that what follows runs under."""
+        self.standing = (*self.layers(), daemon)
+        self.set, self.unset = {}, {}
 
 
 def _environment(
-    words: Mapping[str, Word], unset: tuple[str, ...], via: str, *, clear: bool = False
+    words: Mapping[str, Word], unset: tuple[str, ...], via: str, *, clear: bool = False, keep: tuple[str, ...] = ()
 ) -> tuple[Layer, ...]:
     """An environment layer of the variables that can matter; () where there are none."""
     kept = {name: word for name, word in words.items() if is_relevant(name) or looks_meant(name)}
@@ -60,7 +84,7 @@ def _environment(
     unknown = tuple(name for name, word in kept.items() if word.unknown)
     if not (kept or clear or any(is_relevant(name) for name in unset)):
         return ()
-    return (environment(given, expand=expand, unknown=unknown, unset=unset, via=via, clear=clear),)
+    return (environment(given, expand=expand, unknown=unknown, unset=unset, via=via, clear=clear, keep=keep),)
 
 
 def looks_meant(name: str) -> bool:
@@ -89,27 +113,52 @@ def _statement(
         return None
     if plain[0].text in UTILITIES or statement.piped:
         return None
-    return (*_environment(prefix, (), "prefix"), *program(plain, assume, depth))
+    started = program(plain, assume, depth, {**shell.exported, **{name: word.text for name, word in prefix.items()}})
+    changes.idle |= started is None
+    if started and LAYERS[started[-1].kind].lasting:
+        changes.start(_with_prefix(started[-1], prefix))
+        return None
+    return None if started is None else (*_environment(prefix, (), "prefix"), *started)
 
 
-def program(words: tuple[Word, ...], assume: Mapping[str, Any], depth: int = 0) -> tuple[Layer, ...]:
-    """The layers of a command that is given as words."""
+def _with_prefix(daemon: Layer, prefix: Mapping[str, Word]) -> Layer:
+    """A daemon with the variables that were assigned in front of it, which nothing after it has."""
+    given = {name: word.text for name, word in prefix.items() if is_relevant(name) and not (word.open or word.unknown)}
+    return Layer(daemon.kind, {**daemon.options, "set": given}) if given else daemon
+
+
+def program(
+    words: tuple[Word, ...], assume: Mapping[str, Any], depth: int = 0, env: Mapping[str, str] | None = None
+) -> tuple[Layer, ...] | None:
+    """The layers of a command that is given as words; None where it starts nothing that could use a GPU.
+
+    ``env``: the variables that it has, for files that it reads with variables in them.
+    """
     layers: list[Layer] = []
     while words and depth < _DEEPEST:
         depth += 1
-        if words[0].text in WRAPPERS:
-            inner = WRAPPERS[words[0].text](words)
-            layers += _environment(inner.set, inner.unset, words[0].text, clear=inner.clear)
+        name = words[0].text.rpartition("/")[2]
+        if name in WRAPPERS:
+            inner = WRAPPERS[name](words)
+            layers += _environment(inner.set, inner.unset, name, clear=inner.clear, keep=inner.keep)
             if inner.script is not None:
                 return (*layers, *_script(inner.script, assume, depth))
             words = inner.rest
             continue
+        if name in BY_FILE:
+            from .manifests import started  # those read commands in turn
+
+            described = started(words, env or {}, assume)
+            if described is not None:
+                return (*layers, *described) if described else None
         found = _find(words)
         if found is None:
-            break
+            return (*layers, *script_layers(assume))
         row, length = found
         assert row.recognise is not None
         known = row.recognise(words[length - 1 :], assume)
+        if known.idle:
+            return None
         layers += known.layers
         if known.script is not None:
             return (*layers, *_script(known.script, assume, depth))
@@ -181,6 +230,8 @@ BUILTINS: Mapping[str, Callable[[tuple[Any, ...], Shell, Changes], None]] = {
     "unset": _unset,
     **dict.fromkeys(["cd", "set", "shopt", "ulimit", "umask", "wait", "trap", "true", ":", "alias", "exit"], _nothing),
 }
+BY_FILE = frozenset({"docker", "docker-compose", "podman", "podman-compose", "nerdctl", "kubectl"})
+"""Programs that can start what a file describes."""
 UTILITIES = frozenset(
     {"echo", "printf", "mkdir", "sleep", "date", "hostname", "nvidia-smi", "module", "tee", "cat", "rm"}
 )

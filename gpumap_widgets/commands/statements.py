@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..layers.words import Word
-from .shell import Operator, Part, ShellWord, Token
+from .shell import LONGEST, Operator, Part, ShellWord, Token, Unreadable
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
@@ -85,6 +85,8 @@ class Shell:
                 pieces.append((str(value), False))
             else:
                 pieces.append(self._variable(part, known))
+        if sum(len(text) for text, _ in pieces) > LONGEST:
+            raise Unreadable("long", word.at)  # variables that double one another
         if not any(is_open for _, is_open in pieces):
             return Word("".join(text for text, _ in pieces))
         return Word("".join(text if is_open else text.replace("$", "$$") for text, is_open in pieces), open=True)

@@ -19,6 +19,8 @@ class Wrapped(NamedTuple):
     set: Mapping[str, Word] = {}
     unset: tuple[str, ...] = ()
     clear: bool = False
+    keep: tuple[str, ...] = ()
+    """Names that stay where it is cleared."""
 
 
 _ENV = Options(
@@ -58,6 +60,33 @@ def _shell(words: tuple[Word, ...]) -> Wrapped:
     return Wrapped()
 
 
+_SUDO = Options(
+    [
+        Option("-E --preserve-env", "?", "keep"),
+        Option(
+            "-A -b -H -k -K -n -N -P -S -i -s -v -l -e --askpass --background --set-home --reset-timestamp --stdin", 0
+        ),
+        Option("--non-interactive --preserve-groups --login --shell --validate --list --edit", 0),
+        Option(
+            "-u --user -g --group -h --host -p --prompt -C --close-from -D --chdir -R --chroot -r --role -t --type -T"
+        ),
+        Option("--command-timeout -U --other-user"),
+    ]
+)
+
+
+def _sudo(words: tuple[Word, ...]) -> Wrapped:
+    """``sudo`` starts with an environment of its own unless told to keep it (sudoers, env_reset is on by default)."""
+    found = _SUDO.parse(words[1:])
+    rest, given = list(found.rest), {}
+    while rest and "=" in rest[0].text and not rest[0].text.startswith("="):
+        name, _, value = rest[0].text.partition("=")
+        given[name] = rest.pop(0)._replace(text=value)
+    kept = found.text("keep")
+    names = tuple(name for name in (kept or "").split(",") if name)
+    return Wrapped(tuple(rest), set=given, clear=kept is None or bool(names), keep=names)
+
+
 def _plain(*options: Option) -> Callable[[tuple[Word, ...]], Wrapped]:
     table = Options(options)
 
@@ -69,6 +98,7 @@ def _plain(*options: Option) -> Callable[[tuple[Word, ...]], Wrapped]:
 
 WRAPPERS: Mapping[str, Callable[[tuple[Word, ...]], Wrapped]] = {
     "env": _env,
+    "sudo": _sudo,
     **dict.fromkeys(["sh", "bash", "zsh", "dash", "ksh"], _shell),
     **dict.fromkeys(["nohup", "exec", "setsid", "command", "builtin", "then", "do"], _plain()),
     "time": _plain(Option("-p -v -l", 0), Option("-f -o")),

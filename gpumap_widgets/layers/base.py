@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,12 @@ class View:
     """What one process-to-be has before it: GPUs, variables, rank."""
 
     accessible: tuple[int, ...] | None = None
-    """Positions in ``topology.gpus`` that are left; None while nothing took any away."""
+    """Positions in ``topology.gpus`` that are left, those that the driver cannot open included; None while nothing took
+    any away."""
+    mig: Mapping[int, tuple[int, ...]] = field(default_factory=FrozenDict)
+    """Position → numbers of the MIG instances that are left, for GPUs that no longer have all of theirs."""
+    served: tuple[int, ...] | None = None
+    """Positions as an MPS server numbers them for its clients; None without one."""
     env: Mapping[str, str] = field(default_factory=FrozenDict)
     rank: int | None = None
     local_rank: int | None = None
@@ -38,6 +43,21 @@ class View:
         """The same view with some variables set, or unset where None."""
         env = {name: value for name, value in {**self.env, **changes}.items() if value is not None}
         return replace(self, env=FrozenDict(env))
+
+    def left(self, topology: Topology) -> tuple[int, ...]:
+        """Positions that are left, in NVML's order: what a tool counts that asks NVML here."""
+        return topology.every if self.accessible is None else self.accessible
+
+    def narrowed(self, positions: Iterable[int], mig: Mapping[int, tuple[int, ...]] | None = None) -> View:
+        """The same view with these GPUs only, and with these instances only of those that ``mig`` names."""
+        kept = tuple(sorted(set(positions)))
+        instances = {i: n for i, n in {**self.mig, **(mig or {})}.items() if i in kept}
+        served = None if self.served is None else tuple(i for i in self.served if i in kept)
+        return replace(self, accessible=kept, mig=FrozenDict(instances), served=served)
+
+    def instances(self, topology: Topology, position: int) -> tuple[int, ...]:
+        """Numbers of the MIG instances that are left of a GPU."""
+        return self.mig.get(position, tuple(range(len(topology.gpus[position].mig_instances))))
 
     def doubted(self, certainty: Certainty) -> View:
         """The same view, at most this certain."""
@@ -70,6 +90,8 @@ class Recognised(NamedTuple):
     """The command that it starts, to be recognised in turn; () where it starts none that is known."""
     script: Word | None = None
     """Shell text that it runs instead of words (``sh -c``)."""
+    idle: bool = False
+    """True for a command that starts nothing that could use a GPU: ``docker pull``."""
 
 
 Recognise = Callable[[tuple[Word, ...], Mapping[str, Any]], Recognised]
@@ -98,6 +120,8 @@ class LayerRow(NamedTuple):
     """Whether what it starts inherits no environment (a container that is no Apptainer)."""
     believed: Apply | None = None
     """What people take it to do, where a popular belief is known to be wrong; None elsewhere."""
+    lasting: bool = False
+    """True for a daemon: what a script starts after it runs under it."""
 
 
 LAYERS: dict[str, LayerRow] = {}

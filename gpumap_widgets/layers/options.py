@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .words import Word
 
@@ -37,6 +37,21 @@ class Parsed(NamedTuple):
     def has(self, key: str) -> bool:
         """Whether an option was given."""
         return key in self.values
+
+    def options(self, texts: Iterable[str], switches: Iterable[str] = ()) -> dict[str, Any]:
+        """What was given as options of a layer.
+
+        Texts as they were typed; those that name variables of the process itself under ``expand``, those that only a
+        shell could work out under ``unknown``; options that the table does not know under ``unrecognised``.
+        """
+        found: dict[str, Any] = {key: True for key in switches if key in self.values}
+        for key in texts:
+            word = self.values[key][-1] if self.values.get(key) else None
+            if word is not None and (word.open or word.unknown):
+                found.setdefault("expand" if word.open else "unknown", {})[key] = word.text
+            elif word is not None:
+                found[key] = word.text
+        return {**found, "unrecognised": self.unrecognised} if self.unrecognised else found
 
 
 _SWITCH = Word("")
@@ -73,10 +88,14 @@ class Options:
             return found.pop() if len(found) == 1 else None
         return row
 
-    def parse(self, words: Sequence[Word]) -> Parsed:
-        """Take the options off the front of a command line (without the program). Never raises."""
+    def parse(self, words: Sequence[Word], *, mixed: bool = False) -> Parsed:
+        """Take the options off the front of a command line (without the program). Never raises.
+
+        ``mixed``: options may also stand behind other words, and ``rest`` is all of those.
+        """
         values: dict[str, list[Word]] = {}
         unrecognised: list[str] = []
+        others: list[Word] = []
         at = 0
 
         def keep(row: Option, given: Iterable[Word]) -> None:
@@ -90,7 +109,11 @@ class Options:
                 at += 1
                 break
             if len(text) < len("-x") or text[0] != "-":
-                break
+                if not mixed:
+                    break
+                others.append(word)
+                at += 1
+                continue
             at += 1
             name, glued, value = text.partition("=")
             row = self._find(name)
@@ -102,7 +125,8 @@ class Options:
                 at = self._short(word, words, at, keep, unrecognised)
             else:
                 unrecognised.append(text)
-        return Parsed({k: tuple(v) for k, v in values.items()}, tuple(words[at:]), tuple(unrecognised))
+        rest = (*others, *words[at:])
+        return Parsed({k: tuple(v) for k, v in values.items()}, rest, tuple(unrecognised))
 
     @staticmethod
     def _take(row: Option, words: Sequence[Word], at: int, keep: Keep) -> int:

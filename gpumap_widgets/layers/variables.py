@@ -23,14 +23,15 @@ _NOTHING: Mapping[str, str] = FrozenDict()
 def apply(view: View, options: Mapping[str, Any], _: Topology) -> Outcome:
     """Change the environment.
 
-    ``clear``: start from nothing (``env -i``). ``unset``: names. ``default``: values for what is unset
-    (``os.environ.setdefault``). ``set``: values. ``expand``: values that name variables of the process itself.
-    ``unknown``: names whose values only a shell could work out. ``late``: True when CUDA has started by then, so that
-    nothing changes. ``via``: what does it, in a word or two.
+    ``clear``: start from nothing (``env -i``), but for the names of ``keep``. ``unset``: names. ``default``: values for
+    what is unset (``os.environ.setdefault``). ``set``: values. ``expand``: values that name variables of the process
+    itself. ``unknown``: names whose values only a shell could work out. ``late``: True when CUDA has started by then,
+    so that nothing changes. ``via``: what does it, in a word or two.
     """
     if options.get("late"):
         return Outcome((view,), tuple(_late(options)))
-    before = _NOTHING if options.get("clear") else view.env
+    kept = options.get("keep", ())
+    before = {name: view.env[name] for name in kept if name in view.env} if options.get("clear") else view.env
     steps = [] if not options.get("clear") else [_step("step.env.clear", {})]
     changes: dict[str, str | None] = dict.fromkeys(options.get("unset", ()))
     steps += [_step("step.env.unset", {"name": name}) for name in changes if name in before and _shown(name)]
@@ -40,7 +41,7 @@ def apply(view: View, options: Mapping[str, Any], _: Topology) -> Outcome:
             changes[name] = value
             steps += _set(name, value)
         elif _shown(name):
-            steps.append(_step("step.env.kept", {"name": name, "value": _clip(held), "given": _clip(value)}))
+            steps.append(_step("step.env.kept", {"name": name, "value": clip(held), "given": clip(value)}))
     given = {**options.get("set", _NOTHING)}
     given |= {name: fill(text, before) for name, text in options.get("expand", _NOTHING).items()}
     for name, value in given.items():
@@ -60,16 +61,17 @@ def _set(name: str, value: str, before: str | None = None) -> list[Step]:
     if not _shown(name):
         return []
     if before is not None and before != value:
-        return [_step("step.set-over", {"name": name, "value": _clip(value), "before": _clip(before)})]
-    return [_step("step.set" if value else "step.set-empty", {"name": name, "value": _clip(value)})]
+        return [_step("step.set-over", {"name": name, "value": clip(value), "before": clip(before)})]
+    return [_step("step.set" if value else "step.set-empty", {"name": name, "value": clip(value)})]
 
 
 def _late(options: Mapping[str, Any]) -> list[Step]:
     named = {**options.get("set", _NOTHING), **options.get("default", _NOTHING), **options.get("expand", _NOTHING)}
-    return [_step("step.env.late", {"name": n, "value": _clip(v)}) for n, v in named.items() if _shown(n)]
+    return [_step("step.env.late", {"name": n, "value": clip(v)}) for n, v in named.items() if _shown(n)]
 
 
-def _clip(value: str) -> str:
+def clip(value: str) -> str:
+    """A value as a sentence quotes it: its end left out where it is very long."""
     return value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…"
 
 
@@ -78,7 +80,7 @@ def _step(key: str, fields: Mapping[str, Any], certainty: Certainty = Certainty.
 
 
 _MAPPINGS = ("set", "default", "expand")
-_NAMES = ("unset", "unknown")
+_NAMES = ("unset", "unknown", "keep")
 
 
 def problem(options: Mapping[str, Any]) -> str | None:

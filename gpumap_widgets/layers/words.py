@@ -36,6 +36,12 @@ def fill(template: str, env: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, template)
 
 
+def started(rest: tuple[Word, ...], *, python: bool = True, module: bool = False) -> tuple[Word, ...]:
+    """The command that a launcher starts: a script or a module by Python, or a program as it is; () for nothing."""
+    first = (Word("python"), *((Word("-m"),) if module else ())) if python else ()
+    return (*first, *rest) if rest else ()
+
+
 def variables(template: str) -> tuple[str, ...]:
     """Names of the variables in a template, in order."""
     return tuple(found["name"] for found in _VARIABLE.finditer(template) if found["name"])

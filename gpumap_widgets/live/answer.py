@@ -41,10 +41,12 @@ class NoAnswerError(Exception):
 
 
 def observation_from(
-    facts: Facts | Message, *, wanted: Mapping[str, str], started: str, kernel_name: str, total: float
+    facts: Facts | Message, *, wanted: Mapping[str, str], started: str, total: float, **frame: Any
 ) -> Observation:
-    """What a run found out. ``facts`` from the probe, or a message that says why there are none."""
-    frame: dict[str, Any] = {"wanted_env": FrozenDict(wanted), "started": started, "kernel_name": kernel_name}
+    """What a run found out. ``facts`` from a program, or a message that says why there are none; ``frame``: further
+    fields of the observation.
+    """
+    frame |= {"wanted_env": FrozenDict(wanted), "started": started}
     seconds = {"total": total}
     if isinstance(facts, Message):
         return Observation(problem=facts, seconds=FrozenDict(seconds), **frame)
@@ -56,7 +58,7 @@ def observation_from(
             "cuda": torch.get("cuda"),
             "driver": facts.get("driver"),
         }
-        seconds |= {k: float(v) for k, v in facts["seconds"].items()} | {"kernel": float(facts["kernel_seconds"])}
+        seconds |= {k: float(v) for k, v in facts["seconds"].items()}
         return Observation(
             devices=tuple(_device(row) for row in facts["devices"]),
             problem=problem_in(facts),
@@ -65,6 +67,7 @@ def observation_from(
             seconds=FrozenDict(seconds),
             simulated=bool(facts["simulated"]),
             present=_present(facts),
+            container=facts.get("container"),
             **frame,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
@@ -95,8 +98,14 @@ def problem_in(facts: Facts) -> Message | None:
     """Why the facts are no answer; None when they are one. No device at all is an answer only when it is known that
     the list hides some: CUDA_VISIBLE_DEVICES was set and NVML, which does not read it, shows GPUs.
 
-    In the order in which things can go wrong: torch, its build, the driver library, cuInit, torch on top of it.
+    In the order in which things can go wrong: torch, its build, the driver library, cuInit, torch on top of it. Facts
+    of the driver alone have no torch in them.
     """
+    asked_torch = "torch" in facts or "torch_error" in facts
+    return (_torch_problem(facts) if asked_torch else None) or _driver_problem(facts, asked_torch=asked_torch)
+
+
+def _torch_problem(facts: Facts) -> Message | None:
     executable = facts["executable"]
     if "torch_error" in facts:
         kind, text, missing = facts["torch_error"]
@@ -107,16 +116,24 @@ def problem_in(facts: Facts) -> Message | None:
     if not torch["built"]:
         key = "live.rocm-build" if torch.get("hip") else "live.cpu-build"
         return _say(key, executable=executable, version=torch["version"])
+    return None
+
+
+def _driver_problem(facts: Facts, *, asked_torch: bool) -> Message | None:
     if facts["devices"]:
         return None
     if not facts["libcuda"]:
-        return _say("live.no-driver")
+        error = facts.get("libcuda_error")
+        return _say("live.driver-broken", error=_first_line(error)) if error else _say("live.no-driver")
     code = facts["cuinit"]
-    if code == 0 and facts["count"]:  # the driver is content, torch is not
+    if code == 0 and facts["count"] and asked_torch:  # the driver is content, torch is not
         return _torch_failed(facts)
+    if code == 0 and "call_error" in facts:
+        call, code, name = facts["call_error"]
+        return _say("live.driver-call", call=call, code=code, name=name)
     if code in (0, NO_DEVICE):
         return _no_device(facts)
-    name = CUINIT.get(code, "?")
+    name = CUINIT.get(code) or facts.get("cuinit_name", "?")
     if code in _ADVISED:
         return _say(f"live.cuinit-{code}", code=code, name=name)
     return _say("live.cuinit", code=code, name=name)

@@ -1,6 +1,7 @@
-"""The program that asks real torch which GPU is ``cuda:i``. Standard library and torch only: its text is sent to a kernel.
+"""The program that asks real torch which GPU is ``cuda:i``. Standard library and torch only, nothing of ours.
 
-It states facts and judges nothing; `gpumap_widgets.live.answer` reads them. Run by itself it prints them as JSON.
+Its text is run behind that of `hardware`, in one namespace. It states facts and judges nothing;
+`gpumap_widgets.live.answer` reads them.
 """
 
 from __future__ import annotations
@@ -8,42 +9,17 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib
-import json
 import os
-import platform
 import re
-import signal
 import sys
 import time
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any
 
-Facts = dict[str, Any]
+if globals().get("__package__"):  # for whoever reads this as a module; else `hardware` was run before
+    from .hardware import Facts, head, is_simulated, load_driver, nvml_view, relevant, start
 
-RELEVANT = re.compile(
-    r"(CUDA|NVIDIA|SLURM|OMPI_COMM_WORLD|PMI|PMIX)_|MPI_LOCALRANKID|"
-    r"((LOCAL_|WORLD_|LOCAL_WORLD_|NODE_|GROUP_)?(RANK|SIZE)|MASTER_(ADDR|PORT)|GPU_DEVICE_ORDINAL|"
-    r"(ROCR|HIP)_VISIBLE_DEVICES|PYTORCH_NVML_BASED_CUDA_CHECK)$"
-)
-"""The variables that are read back: a superset of those that `gpumap_widgets.scenario.is_relevant` accepts."""
-SIMULATED = "gpumap_simulated_driver"
-"""The symbol that a simulated driver exports."""
-_WINDOWS = sys.platform == "win32"
-_PR_SET_PDEATHSIG = 1
-
-
-def leash(seconds: int, *, direct: bool = False) -> None:
-    """See that this process outlives neither its starter nor its time, even while a hanging driver holds the interpreter.
-
-    Jupyter's own watch over the starter is a Python thread, which cannot run while C code keeps the lock; both of
-    these are the system's. ``direct``: the starter is this process's parent, with no wrapper in between.
-    """
-    if not _WINDOWS:
-        signal.alarm(seconds)  # unhandled, so it ends the process
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if direct and str(os.getppid()) != os.environ.get("JPY_PARENT_PID"):
-            os._exit(1)  # it went away before it could be watched
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 
 def report(names: Container[str] = ()) -> Facts:
@@ -52,10 +28,10 @@ def report(names: Container[str] = ()) -> Facts:
     torch starts CUDA, which reads its two variables: the environment is taken down just before.
     """
     started = time.perf_counter()
-    facts: Facts = {"python": platform.python_version(), "executable": sys.executable, "seconds": {}, "devices": []}
+    facts = head()
     torch = _import_torch(facts)
     facts["seconds"]["torch"] = time.perf_counter() - started
-    facts["env"] = {k: v for k, v in os.environ.items() if RELEVANT.match(k) or k in names}
+    facts["env"] = relevant(names)
     if torch is not None and facts["torch"]["built"]:
         before = time.perf_counter()
         try:
@@ -67,8 +43,10 @@ def report(names: Container[str] = ()) -> Facts:
             facts["cuda_error"] = [type(exc).__name__, str(exc)]
         facts["seconds"]["cuda"] = time.perf_counter() - before
     before = time.perf_counter()
-    driver, nvml = _driver(facts), _nvml(facts)
-    facts["simulated"] = any(hasattr(library, SIMULATED) for library in (driver, nvml) if library)
+    cuda = load_driver(facts)
+    if cuda is not None and not facts["devices"]:
+        start(cuda, facts)
+    facts["simulated"] = is_simulated(cuda, nvml_view(facts))
     facts["seconds"]["driver"] = time.perf_counter() - before
     return facts
 
@@ -113,54 +91,57 @@ def _device(torch: Any, ordinal: int) -> Facts:
     return facts
 
 
-def _load(linux: str, windows: str) -> ctypes.CDLL | None:
+# --- a kernel that waits ---------------------------------------------------------------------------------------------
+
+
+def warm() -> Facts:
+    """Load torch, so that a later question need not; CUDA stays untouched. What a proof of that needs is stated."""
+    started = time.perf_counter()
+    facts = head()
+    torch = _import_torch(facts)
+    facts["seconds"]["torch"] = time.perf_counter() - started
+    origin = getattr(torch, "__file__", None)
+    facts["origin"] = None if origin is None else [origin, os.stat(origin).st_mtime_ns]  # noqa: PTH116
+    return facts | {"untouched": untouched(), "env": relevant()}
+
+
+def untouched() -> str:
+    """What says that CUDA was started in this process; empty where nothing has started it.
+
+    A driver that is loaded and not started answers CUDA_ERROR_NOT_INITIALIZED; asking starts nothing.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return "torch is not loaded"
+    started = getattr(torch.cuda, "is_initialized", None)
+    if started is None or started():
+        return "torch has started CUDA" if started else "this torch cannot tell"
+    if not hasattr(os, "RTLD_NOLOAD"):
+        return "this system cannot tell"
     try:
-        return ctypes.CDLL(windows if _WINDOWS else linux)
+        cuda = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
     except OSError:
-        return None
+        return ""  # not even loaded
+    code = cuda.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
+    return "" if code == _NOT_INITIALIZED else f"the driver answers {code}"
 
 
-def _driver(facts: Facts) -> ctypes.CDLL | None:
-    """What the driver itself says. cuInit again is free where torch did it, and gives the code where torch failed."""
-    cuda = _load("libcuda.so.1", "nvcuda.dll")
-    facts["libcuda"] = cuda is not None
-    if cuda is None:
-        return None
-    number = ctypes.c_int()
-    if cuda.cuDriverGetVersion(ctypes.byref(number)) == 0 and number.value:
-        facts["driver_cuda"] = f"{number.value // 1000}.{number.value % 1000 // 10}"
-    if not facts["devices"]:
-        facts["cuinit"] = cuda.cuInit(0)
-        facts["count"] = number.value if cuda.cuDeviceGetCount(ctypes.byref(number)) == 0 else 0
-    return cuda
+def take_on(wanted: Mapping[str, str]) -> str:
+    """Set the wanted variables, before CUDA reads them: "" when C code sees the same, else the name of one that differs.
+
+    None is taken away: whoever asks has seen that there was none (`warm`).
+    """
+    os.environ.update(wanted)
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    for name in {*wanted, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}:
+        seen = getenv(os.fsencode(name))
+        if (None if seen is None else os.fsdecode(seen)) != wanted.get(name):
+            return name
+    return ""
 
 
-def _nvml(facts: Facts) -> ctypes.CDLL | None:
-    """The driver's version, and which GPUs are here whatever CUDA_VISIBLE_DEVICES hides. Absent when NVML fails."""
-    nvml = _load("libnvidia-ml.so.1", "nvml.dll")
-    if nvml is None or nvml.nvmlInit_v2() != 0:
-        return nvml
-    try:
-        text, count = ctypes.create_string_buffer(96), ctypes.c_uint()
-        if nvml.nvmlSystemGetDriverVersion(text, 96) == 0:
-            facts["driver"] = text.value.decode(errors="replace")
-        if nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0:
-            facts["present"] = [_identity(nvml, i) for i in range(count.value)]
-    finally:
-        nvml.nvmlShutdown()
-    return nvml
-
-
-def _identity(nvml: ctypes.CDLL, index: int) -> list[str | None]:
-    """UUID and PCI address of a GPU; None where it does not answer (lost, no permission)."""
-    handle, text = ctypes.c_void_p(), ctypes.create_string_buffer(96)
-    if nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) != 0:
-        return [None, None]
-    uuid = text.value.decode().lower()[4:] if nvml.nvmlDeviceGetUUID(handle, text, 96) == 0 else None
-    pci = ctypes.create_string_buffer(128)  # nvmlPciInfo_t: 16 characters, five numbers, then the address in full
-    address = pci.raw[36:68].split(b"\0")[0].decode() if nvml.nvmlDeviceGetPciInfo_v3(handle, pci) == 0 else None
-    return [uuid, address]
-
-
-if __name__ == "__main__":
-    print(json.dumps(report()))
+def answer_warm(wanted: Mapping[str, str]) -> Facts:
+    """The report under other variables, from a kernel that waited; ``doubt`` where it must not be used."""
+    doubt = untouched() or take_on(wanted)
+    return {"doubt": doubt} if doubt else report(tuple(wanted))

@@ -147,7 +147,8 @@ def _function(given: Facts) -> Callable[..., object]:
 
 def _run(request_path: str, answer_path: str) -> None:
     request = json.loads(Path(request_path).read_text(encoding="utf-8"))
-    runpy.run_path(request["probe"], run_name="gpumap_probe")["leash"](request["limit"], direct=True)
+    leash = runpy.run_path(request["hardware"], run_name="gpumap_hardware")["leash"]
+    leash(request["limit"], parent=request["parent"])
     try:
         facts = main(request)
     except Exception as exc:

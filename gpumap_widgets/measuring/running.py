@@ -18,10 +18,9 @@ from typing import Any
 from ..errors import GpumapError
 from ..frozen import FrozenDict
 from ..identity import bare_uuid
-from ..live import probe
 from ..live.environment import complete_environment
 from ..live.folder import LOG, private_folder
-from ..live.program import last_words
+from ..live.program import HARDWARE, last_words
 from ..planning.measured import Measurement, Measurements
 from ..planning.ranges import Range
 from ..texts import say
@@ -29,7 +28,6 @@ from ..topology import Topology
 from .orders import Function, Order, Target, order_for
 
 _PROGRAM = Path(__file__).with_name("program.py")
-_PROBE = Path(str(probe.__file__))
 _START = 90.0
 """Seconds that a process may take to load torch and to start CUDA, on a slow disk."""
 _POLL = 0.02
@@ -119,11 +117,12 @@ class MeasureRun:
             "memory_mib": order.memory_mib,
             "threads": order.threads,
             "function": dict(order.function) if order.function is not None else None,
-            "probe": str(_PROBE),
+            "hardware": str(HARDWARE),
+            "parent": os.getpid(),
             "limit": int(limit) + 10,
         }
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
-        env = {**complete_environment(self._inherited, target.env), "JPY_PARENT_PID": str(os.getpid())}
+        env = complete_environment(self._inherited, target.env)
         answer = folder / "answer.json"
         command = [order.executable, "-X", "faulthandler", str(_PROGRAM), str(folder / "request.json"), str(answer)]
         process = subprocess.Popen(

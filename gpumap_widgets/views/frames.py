@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd  # noqa: TID251 - the one place
 
-from ..mapping import Comparison, Prediction
+from ..mapping import WITNESSES, Comparison, Edge, Prediction
 from ..planning.data_parallel import DataParallelPlan
 from ..planning.ranges import Range
 from ..planning.tasks import TaskPlan
@@ -86,9 +86,9 @@ def prediction_frame(prediction: Prediction) -> pd.DataFrame:
 
 
 def comparison_frame(comparison: Comparison) -> pd.DataFrame:
-    """A row for every ordinal: foretold beside seen, and the verdict."""
+    """A row for every ordinal: foretold beside seen, the verdict, and that of each witness."""
     columns = ["rank", "ordinal", "nvml_index", "name", "uuid", "seen_name", "seen_uuid", "seen_pci_bus_id"]
-    columns += ["seen_nvml_index", "verdict", "reason", "simulated"]
+    columns += ["seen_nvml_index", "verdict", *reversed(WITNESSES), "reason", "simulated"]
     gpus = comparison.prediction.scenario.topology.gpus
     records = []
     for edge in comparison.edges:
@@ -106,11 +106,17 @@ def comparison_frame(comparison: Comparison) -> pd.DataFrame:
                 "seen_pci_bus_id": seen.pci_bus_id if seen else None,
                 "seen_nvml_index": None if edge.seen_position is None else gpus[edge.seen_position].nvml_index,
                 "verdict": edge.verdict,
+                **_by_witness(edge, comparison),
                 "reason": str(edge.reason) if edge.reason else None,
-                "simulated": comparison.observation.simulated,
+                "simulated": comparison.simulated,
             }
         )
     return _frame(records, columns)
+
+
+def _by_witness(edge: Edge, comparison: Comparison) -> dict[str, str]:
+    own = edge.by or {comparison.observation.witness: edge}
+    return {name: one.verdict for name, one in own.items()}
 
 
 _HEAD = ("time", "what", "host", "pid", "user", "job", "rank", "local_rank", "world_size")

@@ -21,7 +21,7 @@ from .palette import STYLE, colour
 from .rows import MARKS, Row, certainty_text, memory_text, prediction_rows, sentence
 from .text import number, short_uuid
 
-_MOST_ROWS = 512
+MOST_ROWS = 512
 _MOST_TOKENS = 64
 _MOST_INDICES = 16
 
@@ -39,9 +39,15 @@ def page(inner: str) -> str:
 
 
 def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
-    head = "".join(tag("th", escape(say(f"column.{c}")), scope="col") for c in columns)
+    """A table whose columns are keys of their heads."""
+    return table(caption, [say(f"column.{c}") for c in columns], rows)
+
+
+def table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
+    """A table that scrolls in itself; ``rows`` are HTML already."""
+    head = "".join(tag("th", escape(column), scope="col") for column in columns)
     body = list(rows) or [tag("tr", tag("td", escape(say("cell.no-rows")), colspan=str(len(columns))), "gpumap-faded")]
-    shown = body[:_MOST_ROWS]
+    shown = body[:MOST_ROWS]
     if len(body) > len(shown):
         more = escape(say("cell.more", n=len(body) - len(shown)))
         shown.append(tag("tr", tag("td", more, colspan=str(len(columns)))))
@@ -52,13 +58,14 @@ def _table(caption: str, columns: Sequence[str], rows: Iterable[str]) -> str:
     return tag("div", inner, "gpumap-scroll")
 
 
-def _cell(text: str, css: str = "", title: str = "") -> str:
+def cell(text: str, css: str = "", title: str = "") -> str:
+    """A cell of a table, escaped."""
     return tag("td", escape(text), css, title=title)
 
 
 def plain_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of texts; ``columns`` are keys of their heads."""
-    return _table(caption, columns, (tag("tr", "".join(_cell(cell, "gpumap-wrap") for cell in row)) for row in rows))
+    return _table(caption, columns, (tag("tr", "".join(cell(text, "gpumap-wrap") for text in row)) for row in rows))
 
 
 class Marked(NamedTuple):
@@ -74,15 +81,21 @@ def marked_table(caption: str, columns: Sequence[str], rows: Iterable[Marked]) -
     """A table of texts, each row with the colour of its GPU; the last column may wrap."""
     shown = []
     for row in rows:
-        mark = "" if row.position is None else _swatch(row.position)
+        mark = "" if row.position is None else swatch(row.position)
         head = tag("th", mark + escape(row.cells[0]), scope="row")
-        rest = "".join(map(_cell, row.cells[1:-1])) + _cell(row.cells[-1], "gpumap-wrap")
+        rest = "".join(map(cell, row.cells[1:-1])) + cell(row.cells[-1], "gpumap-wrap")
         shown.append(tag("tr", head + rest, "gpumap-faded" if row.faded else ""))
     return _table(caption, columns, shown)
 
 
-def _swatch(position: int) -> str:
+def swatch(position: int) -> str:
+    """The colour of a GPU as a small square."""
     return tag("span", "", "gpumap-swatch", style=f"background:{colour(position)}", aria_hidden="true")
+
+
+def badge(text: str) -> str:
+    """A word with a border around it."""
+    return tag("span", escape(text), "gpumap-badge")
 
 
 def certainty_badge(certainty: str) -> str:
@@ -98,16 +111,16 @@ def topology_html(topology: Topology) -> str:
     problems = any(gpu.problem for gpu in topology.gpus)
     columns = ["nvml_index", "name", "pci", "uuid", "memory", *(["problem"] if problems else [])]
     rows = []
-    for position, gpu in enumerate(topology.gpus[: _MOST_ROWS + 1]):
+    for position, gpu in enumerate(topology.gpus[: MOST_ROWS + 1]):
         cells = [
-            _cell(number(gpu.nvml_index)),
-            tag("td", _swatch(position) + escape(gpu.label)),
-            _cell(gpu.pci.short if gpu.pci else "", "gpumap-code"),
-            _cell(gpu.uuid or "", "gpumap-code"),
-            _cell(memory_text(gpu.memory_mib)),
+            cell(number(gpu.nvml_index)),
+            tag("td", swatch(position) + escape(gpu.label)),
+            cell(gpu.pci.short if gpu.pci else "", "gpumap-code"),
+            cell(gpu.uuid or "", "gpumap-code"),
+            cell(memory_text(gpu.memory_mib)),
         ]
         if problems:
-            cells.append(_cell(gpu.problem or say("cell.usable")))
+            cells.append(cell(gpu.problem or say("cell.usable")))
         rows.append(tag("tr", "".join(cells), "gpumap-faded" if gpu.problem else ""))
     driver = f", driver {topology.driver_version}" if topology.driver_version else ""
     title = tag("p", escape(f"{topology.source}{driver}"), "gpumap-note")
@@ -121,7 +134,7 @@ _READ_FIELDS = ("nvml_index", "name", "pci_bus_id", "uuid", "memory_mib")
 def reading_html(topology: Topology, origins: Sequence[Mapping[str, int]]) -> str:
     """What was understood of a pasted text, row by row: each value with the line of the text that it stood in."""
     rows = []
-    for position, gpu in enumerate(topology.gpus[: _MOST_ROWS + 1]):
+    for position, gpu in enumerate(topology.gpus[: MOST_ROWS + 1]):
         lines = origins[position] if position < len(origins) else {}
         shown = (
             gpu.nvml_index,
@@ -163,20 +176,20 @@ def table_html(prediction: Prediction, comparison: Comparison | None = None) -> 
     if comparison is not None:
         columns.append(_verdict_column(comparison))
     rows = prediction_rows(prediction, comparison)
-    return _table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: _MOST_ROWS + 1]])
+    return _table(say("caption.prediction"), columns, [_row(row, columns) for row in rows[: MOST_ROWS + 1]])
 
 
 def _row(row: Row, columns: Sequence[str]) -> str:
     mig = f" · MIG {row.mig.profile or ''}" if row.mig else ""
     cells = {
-        "rank": _cell(number(row.rank)),
+        "rank": cell(number(row.rank)),
         "ordinal": tag("th", escape(say("cell.none") if row.ordinal is None else f"cuda:{row.ordinal}"), scope="row"),
-        "nvml_index": _cell(number(row.gpu.nvml_index)),
-        "name": tag("td", _swatch(row.position) + escape(row.gpu.label + mig)),
-        "pci": _cell(row.gpu.pci.short if row.gpu.pci else "", "gpumap-code"),
+        "nvml_index": cell(number(row.gpu.nvml_index)),
+        "name": tag("td", swatch(row.position) + escape(row.gpu.label + mig)),
+        "pci": cell(row.gpu.pci.short if row.gpu.pci else "", "gpumap-code"),
         "uuid": _uuid_cell(row),
-        "memory": _cell(memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib)),
-        "certainty": _cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
+        "memory": cell(memory_text((row.mig.memory_mib if row.mig else None) or row.gpu.memory_mib)),
+        "certainty": cell(row.reason) if row.reason else tag("td", certainty_badge(row.certainty)),
         "verdict": _verdict_cell(row.verdict),
     }
     cells["verdict-simulated"] = cells["verdict"]
@@ -185,16 +198,16 @@ def _row(row: Row, columns: Sequence[str]) -> str:
 
 def _verdict_column(comparison: Comparison) -> str:
     """The head of the verdicts: whatever rests on a simulated driver says so."""
-    return "verdict-simulated" if comparison.observation.simulated else "verdict"
+    return "verdict-simulated" if comparison.simulated else "verdict"
 
 
 def _uuid_cell(row: Row) -> str:
     uuid = row.mig.uuid if row.mig else row.gpu.uuid
-    return _cell(short_uuid(uuid), "gpumap-code", uuid or "")
+    return cell(short_uuid(uuid), "gpumap-code", uuid or "")
 
 
 def _verdict_cell(verdict: str | None) -> str:
-    return _cell(f"{MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else _cell("")
+    return cell(f"{MARKS[verdict]} {verdict}", f"gpumap-{verdict.replace(' ', '-')}") if verdict else cell("")
 
 
 def tokens_html(process: Process) -> str:
@@ -218,7 +231,7 @@ def tokens_html(process: Process) -> str:
 def steps_html(steps: Sequence[Step]) -> str:
     """The steps under the stage that they belong to, each with how sure it is; a source is named where it changes."""
     parts = []
-    for stage, group in groupby(steps[:_MOST_ROWS], key=lambda step: step.stage):
+    for stage, group in groupby(steps[:MOST_ROWS], key=lambda step: step.stage):
         items, last = [], ""
         for step in group:
             source = tag("span", escape(step.source), "gpumap-source") if step.source != last else ""
@@ -315,7 +328,7 @@ def messages_html(found: Sequence[MessageReading], topology: Topology) -> str:
     """What error messages mean, each with the GPUs that it speaks of."""
     items = []
     for one in found:
-        swatches = "".join(_swatch(position) + escape(topology.gpus[position].short_name) for position in one.positions)
+        swatches = "".join(swatch(position) + escape(topology.gpus[position].short_name) for position in one.positions)
         who = tag("div", swatches + " " + certainty_badge(one.certainty)) if one.positions else ""
         said = tag("div", escape(one.said.text()) + tag("span", escape(one.source), "gpumap-source"))
         fix = tag("div", escape(one.fix.text()), "gpumap-remedy")
@@ -326,7 +339,7 @@ def messages_html(found: Sequence[MessageReading], topology: Topology) -> str:
 
 def _agreement(*, agrees: bool | None) -> str:
     key = "unknown" if agrees is None else "agrees" if agrees else "differs"
-    return _cell(f"{MARKS[key]} {say('agreement.' + key)}", f"gpumap-{key}")
+    return cell(f"{MARKS[key]} {say('agreement.' + key)}", f"gpumap-{key}")
 
 
 def _indices(indices: Sequence[int | None]) -> str:
@@ -341,7 +354,7 @@ def tools_html(found: Sequence[ToolReading], believed: Sequence[Belief]) -> str:
         note = f"{escape(str(one.note))} {tag('span', escape(one.source), 'gpumap-source')}"
         cells = [
             tag("th", escape(one.tool), scope="row", title=str(one.how)),
-            _cell(one.shown, "gpumap-code gpumap-wrap"),
+            cell(one.shown, "gpumap-code gpumap-wrap"),
             _agreement(agrees=one.agrees_with_driver),
             tag("td", note, "gpumap-wrap"),
         ]
@@ -352,9 +365,9 @@ def tools_html(found: Sequence[ToolReading], believed: Sequence[Belief]) -> str:
             tag(
                 "tr",
                 tag("th", escape(say(f"belief.{one.rule}")), scope="row")
-                + _cell(_indices(one.nvml_indices), "gpumap-code")
+                + cell(_indices(one.nvml_indices), "gpumap-code")
                 + _agreement(agrees=one.agrees)
-                + _cell(one.evidence, "gpumap-wrap"),
+                + cell(one.evidence, "gpumap-wrap"),
             )
             for one in believed
         ]
@@ -366,53 +379,3 @@ def tools_html(found: Sequence[ToolReading], believed: Sequence[Belief]) -> str:
 def prediction_html(prediction: Prediction) -> str:
     """A prediction as a rich display: sentence and table."""
     return page(sentence_html(prediction) + table_html(prediction))
-
-
-# --- comparison ------------------------------------------------------------------------------------------------------
-
-
-def verdict_html(comparison: Comparison) -> str:
-    """The verdict in words, labelled when it came from a simulated driver."""
-    mark = {"confirmed": "✓", "refuted": "✗"}.get(comparison.verdict, "–")
-    label = tag("strong", escape(f"{mark} {say('verdict.' + comparison.verdict)}"))
-    simulated = certainty_badge(say("verdict.simulated")) if comparison.observation.simulated else ""
-    css = f"gpumap-verdict gpumap-verdict-{comparison.verdict.replace(' ', '-')}"
-    return tag("div", f"{label} {simulated} {escape(str(comparison.reason))}", css, role="status")
-
-
-def evidence_html(comparison: Comparison) -> str:
-    """Under which settings and versions it was seen, how long each part took."""
-    seen = comparison.observation
-    facts = [f"{name} {value}" for name, value in seen.versions.items()]
-    facts += [f"{name}: {seconds:.2f} s" for name, seconds in seen.seconds.items()]
-    env = ", ".join(f"{k}={v}" for k, v in seen.env.items() if k in ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"))
-    lines = [seen.started, " · ".join(facts), say("evidence.env", env=env or say("evidence.env-none"))]
-    return "".join(tag("p", escape(line), "gpumap-note") for line in lines if line)
-
-
-def edges_html(comparison: Comparison) -> str:
-    """Foretold beside seen, by ordinal."""
-    rows = []
-    for edge in comparison.edges[: _MOST_ROWS + 1]:
-        foretold = edge.predicted.gpu.label if edge.predicted else say("cell.none")
-        seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
-        pci = (edge.observed.pci_bus_id or "") if edge.observed else ""
-        uuid = (edge.observed.uuid or "") if edge.observed else ""
-        swatch = _swatch(edge.predicted.position) if edge.predicted else ""
-        seen_swatch = _swatch(edge.seen_position) if edge.seen_position is not None else ""
-        cells = [
-            tag("th", escape(f"cuda:{edge.ordinal}"), scope="row"),
-            tag("td", swatch + escape(foretold)),
-            tag("td", seen_swatch + escape(seen)),
-            _cell(pci, "gpumap-code"),
-            _cell(short_uuid(uuid), "gpumap-code", uuid),
-            _verdict_cell(edge.verdict),
-        ]
-        rows.append(tag("tr", "".join(cells)))
-    columns = ["ordinal", "foretold", "seen", "pci", "uuid", _verdict_column(comparison)]
-    return _table(say("caption.comparison"), columns, rows) if rows else ""
-
-
-def comparison_html(comparison: Comparison) -> str:
-    """A comparison as a rich display."""
-    return page(verdict_html(comparison) + edges_html(comparison) + evidence_html(comparison))

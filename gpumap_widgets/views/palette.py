@@ -57,8 +57,16 @@ STYLE = """
 .gpumap li.gpumap-finding { border-left: 4px solid var(--gm-warn); padding: 4px 10px; margin: 6px 0; overflow-wrap: anywhere; }
 .gpumap li.gpumap-error { border-color: var(--gm-bad); } .gpumap-remedy { font-family: var(--gm-mono); font-size: 12px; margin-top: 2px; }
 .gpumap-verdict { padding: 8px 12px; border: 1px solid var(--gm-line); border-left-width: 4px; margin: 4px 0; overflow-wrap: anywhere; }
+.gpumap .gpumap-verdict p { margin: 0 0 3px; } .gpumap .gpumap-verdict p:last-child { margin: 0; }
+.gpumap-rule { padding-left: 10px; border-left: 2px solid var(--gm-line); }
+.gpumap .gpumap-view-live, .gpumap .gpumap-view-live > .widget-html { min-width: 0; max-width: 100%; }
+.gpumap .gpumap-view-live .widget-html-content { min-width: 0; flex: 1 1 auto; width: 100%; }
+.gpumap-time { min-width: 110px; } .gpumap table.gpumap-table td.gpumap-gpu { white-space: normal; }
+.gpumap-gpu > span { white-space: nowrap; }
+.gpumap table.gpumap-table td.gpumap-time, .gpumap table.gpumap-table td.gpumap-answer { white-space: normal; }
 .gpumap-verdict-confirmed { border-left-color: var(--gm-ok); } .gpumap-verdict-refuted { border-left-color: var(--gm-bad); }
-.gpumap-agrees { color: var(--gm-ok); } .gpumap-differs { color: var(--gm-bad); font-weight: 600; } .gpumap-not-checked { color: var(--gm-dim); }
+.gpumap table.gpumap-table td.gpumap-agrees { color: var(--gm-ok); } .gpumap table.gpumap-table td.gpumap-differs { color: var(--gm-bad); }
+.gpumap table.gpumap-table td.gpumap-not-checked { color: var(--gm-dim); }
 .gpumap-hidden-text { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .gpumap a { color: var(--jp-content-link-color, #1976d2); text-decoration: underline; }
 .gpumap-label { color: var(--gm-dim); font-size: 12px; }

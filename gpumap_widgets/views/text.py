@@ -109,12 +109,16 @@ def _cells(row: Row) -> list[str]:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """The verdict, its reason, and foretold beside seen."""
-    head = [say(f"column.{name}") for name in ("rank", "ordinal", "foretold", "seen", "verdict")]
+    """The verdict, its reason, and foretold beside seen, with what each witness says of it."""
+    names = tuple(dict.fromkeys(part.observation.witness for part in comparison.each))
+    head = [say(f"column.{name}") for name in ("rank", "ordinal", "foretold", "seen")]
+    head += [say(f"column.witness-{name}") for name in names]
     rows = []
     for edge in comparison.edges:
         foretold = edge.predicted.gpu.short_name if edge.predicted else say("cell.none")
         seen = (edge.observed.name or "?") if edge.observed else say("cell.none")
-        rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, edge.verdict])
+        own = edge.by or {names[0]: edge}
+        said = [own[name].verdict if name in own else "" for name in names]
+        rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, *said])
     lines = [f"{comparison.verdict}: {comparison.reason}"]
     return "\n".join(_one_line_each([*lines, grid(head, rows)] if rows else lines))

@@ -161,6 +161,7 @@ class SimMachine:
     processes: tuple[SimProcess, ...] = ()
     links: tuple[SimLink, ...] = ()
     shutdown_code: int = 0  # of nvmlShutdown, which shuts down all the same
+    hide: Literal["pids", "amounts"] | None = None  # what NVML does not tell of processes
 
     def text(self) -> str:
         """The machine file, as ``machine.h`` describes it."""
@@ -172,6 +173,7 @@ class SimMachine:
             f"cuinit_hang {int(self.cuinit_hang)}",
             f"nvml_code {self.nvml_code}",
             f"shutdown_code {self.shutdown_code}",
+            f"hide_pids {(None, 'pids', 'amounts').index(self.hide)}",
         ]
         if self.default_order is not None and self.gpus:
             lines.append("default_order " + " ".join(map(str, self.default_order)))

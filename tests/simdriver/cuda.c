@@ -1,14 +1,15 @@
 /*
  * Stand-in for libcuda.so.1: it counts and describes the devices of the invented machine.
  *
- * It cannot compute. What would allocate, load or launch returns 801 (not supported): a kernel that
- * "ran" here would be a lie. The environment is read by the first cuInit and never again, as in the
+ * It cannot compute. What would load or launch returns 801 (not supported): a kernel that "ran" here would
+ * be a lie. Memory can be held, not used: the NVML stand-in sees how much of which device. The environment is read by the first cuInit and never again, as in the
  * real driver.
  */
 #include "enumerate.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,9 +18,11 @@ LABEL_AS_SIMULATED
 enum {
     SUCCESS = 0,
     INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
     NOT_INITIALIZED = 3,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
+    INVALID_CONTEXT = 201,
     NOT_FOUND = 500,
     NOT_SUPPORTED = 801,
     UNKNOWN = 999,
@@ -78,10 +81,12 @@ static const struct {
 } errors[] = {
     {SUCCESS, "CUDA_SUCCESS", "no error"},
     {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
     {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
     {NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver / cuda driver combination"},
@@ -251,18 +256,135 @@ EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
     return SUCCESS;
 }
 
+/* ---- memory: held on a device by its primary context ---- */
+
+enum { CONTEXT_MIB = 100, MOST_HELD = 256 };
+static int contexts[256]; /* by ordinal: how often the primary context is retained */
+static struct {
+    unsigned long long address, bytes;
+    int device;
+} held[MOST_HELD];
+static __thread int current = -1; /* the ordinal whose context is current; a CUcontext is ordinal + 1 */
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static unsigned long long held_bytes(int device)
+{
+    unsigned long long sum = 0;
+    for (int i = 0; i < MOST_HELD; i++)
+        sum += held[i].bytes && held[i].device == device ? held[i].bytes : 0;
+    return sum;
+}
+
+/* Tell the NVML stand-in: the file is written aside and moved, so that it is always whole. */
+static void tell_held(void)
+{
+    char folder[4096], path[4096], aside[4200];
+    if (!machine_held_path(folder, sizeof folder, 0) || !machine_held_path(path, sizeof path, (unsigned)getpid()))
+        return;
+    mkdir(folder, 0700);
+    snprintf(aside, sizeof aside, "%s/.%d", folder, (int)getpid());
+    FILE *file = fopen(aside, "w");
+    if (!file)
+        return;
+    for (int d = 0; d < device_count && d < 256; d++)
+        if (contexts[d])
+            fprintf(file, "%d %d %lld\n", devices[d].gpu, devices[d].mig, CONTEXT_MIB + (long long)(held_bytes(d) >> 20));
+    fclose(file);
+    rename(aside, path);
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int device)
+{
+    NEED_DEVICE(device, context && device < 256);
+    pthread_mutex_lock(&memory_lock);
+    contexts[device]++;
+    tell_held();
+    pthread_mutex_unlock(&memory_lock);
+    *context = (void *)(size_t)(device + 1);
+    return SUCCESS;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
+{
+    if (state() != SUCCESS || device < 0 || device >= device_count || device >= 256 || !contexts[device])
+        return state() != SUCCESS ? NOT_INITIALIZED : INVALID_CONTEXT;
+    pthread_mutex_lock(&memory_lock);
+    if (--contexts[device] == 0)
+        for (int i = 0; i < MOST_HELD; i++)
+            if (held[i].device == device)
+                held[i].bytes = 0;
+    tell_held();
+    pthread_mutex_unlock(&memory_lock);
+    return SUCCESS;
+}
+
+EXPORT int cuCtxSetCurrent(void *context)
+{
+    if (state() != SUCCESS)
+        return NOT_INITIALIZED;
+    int device = (int)(size_t)context - 1;
+    if (device >= device_count || (device >= 0 && !contexts[device]))
+        return INVALID_CONTEXT;
+    current = device;
+    return SUCCESS;
+}
+
 EXPORT int cuCtxGetCurrent(void **context)
 {
     if (!context)
         return INVALID_VALUE;
-    *context = NULL;
+    *context = state() == SUCCESS && current >= 0 ? (void *)(size_t)(current + 1) : NULL;
     return state();
+}
+
+EXPORT int cuCtxGetDevice(int *device)
+{
+    if (state() != SUCCESS || current < 0)
+        return state() != SUCCESS ? NOT_INITIALIZED : INVALID_CONTEXT;
+    *device = current;
+    return SUCCESS;
+}
+
+EXPORT int cuMemAlloc_v2(unsigned long long *address, size_t bytes)
+{
+    int code = OUT_OF_MEMORY;
+    if (state() != SUCCESS || current < 0)
+        return state() != SUCCESS ? NOT_INITIALIZED : INVALID_CONTEXT;
+    if (!address || !bytes)
+        return INVALID_VALUE;
+    long long used = machine_used_mib(&machine, devices[current].gpu, devices[current].mig) + CONTEXT_MIB;
+    pthread_mutex_lock(&memory_lock);
+    used += (long long)((held_bytes(current) + bytes) >> 20);
+    for (int i = 0; i < MOST_HELD && used <= memory_mib(current); i++)
+        if (!held[i].bytes) {
+            held[i].address = *address = 0x7f0000000000ull + ((unsigned long long)i << 40);
+            held[i].bytes = bytes;
+            held[i].device = current;
+            code = SUCCESS;
+            break;
+        }
+    tell_held();
+    pthread_mutex_unlock(&memory_lock);
+    return code;
+}
+
+EXPORT int cuMemFree_v2(unsigned long long address)
+{
+    int code = INVALID_VALUE;
+    pthread_mutex_lock(&memory_lock);
+    for (int i = 0; i < MOST_HELD; i++)
+        if (held[i].bytes && held[i].address == address) {
+            held[i].bytes = 0;
+            code = SUCCESS;
+        }
+    tell_held();
+    pthread_mutex_unlock(&memory_lock);
+    return code;
 }
 
 #define CANNOT(name) \
     EXPORT int name(void); \
     EXPORT int name(void) { return NOT_SUPPORTED; }
-CANNOT(cuDevicePrimaryCtxRetain) CANNOT(cuDevicePrimaryCtxRelease_v2) CANNOT(cuCtxSetCurrent)
 CANNOT(cuModuleLoad) CANNOT(cuModuleLoadData) CANNOT(cuModuleLoadDataEx) CANNOT(cuModuleUnload)
 CANNOT(cuModuleGetFunction) CANNOT(cuFuncGetAttribute) CANNOT(cuFuncSetAttribute) CANNOT(cuFuncSetCacheConfig)
 CANNOT(cuLaunchKernel) CANNOT(cuLaunchKernelEx) CANNOT(cuLaunchCooperativeKernel)

@@ -7,7 +7,7 @@
  *
  *     driver 535.104.05        cuda 12020             default_order 1 0 2 3
  *     cuinit_code 0            cuinit_delay_ms 0      cuinit_hang 0           nvml_code 0
- *     shutdown_code 0
+ *     shutdown_code 0          hide_pids 1 (NVML lists no process, as in most containers), 2 (it lists no amounts)
  *     gpu
  *       name Tesla T4          uuid GPU-...           pci 00000000:5E:00.0    cc 7.5
  *       sm 40                  clock_mhz 1590         memory_mib 15360        minor 0
@@ -80,7 +80,7 @@ struct link {
 struct machine {
     char *text; /* the strings of all records point in here */
     const char *driver;
-    int cuda, cuinit_code, cuinit_delay_ms, cuinit_hang, nvml_code, shutdown_code;
+    int cuda, cuinit_code, cuinit_delay_ms, cuinit_hang, nvml_code, shutdown_code, hide_pids;
     struct gpu *gpus;
     struct mig *migs;
     struct process *processes;
@@ -181,6 +181,7 @@ static int machine_line(struct machine *m, const char *key, char *value)
     KEY("cuinit_delay_ms") return machine_int(value, 0, &m->cuinit_delay_ms);
     KEY("cuinit_hang") return machine_int(value, 0, &m->cuinit_hang);
     KEY("nvml_code") return machine_int(value, 0, &m->nvml_code);
+    KEY("hide_pids") return machine_int(value, 0, &m->hide_pids);
     KEY("shutdown_code") return machine_int(value, 0, &m->shutdown_code);
     KEY("default_order") {
         char *rest = NULL;
@@ -326,6 +327,17 @@ static long long machine_used_mib(const struct machine *m, int gpu, int mig)
         if (m->processes[i].gpu == gpu && (mig < 0 || m->processes[i].mig == mig) && m->processes[i].memory_mib > 0)
             used += m->processes[i].memory_mib;
     return used;
+}
+
+/*
+ * Memory that live processes hold: each leaves a file named by its PID beside the machine file, in FILE.held/,
+ * a line "GPU MIG MIB" for each device that it holds something on.
+ */
+static int machine_held_path(char *buffer, size_t size, unsigned pid)
+{
+    const char *path = getenv("GPUMAP_SIM_MACHINE");
+    int length = path ? pid ? snprintf(buffer, size, "%s.held/%u", path, pid) : snprintf(buffer, size, "%s.held", path) : 0;
+    return length > 0 && (size_t)length < size;
 }
 
 /* "NVIDIA A100-SXM4-40GB" or "NVIDIA A100-SXM4-40GB MIG 3g.20gb": NVML and CUDA name instances alike. */

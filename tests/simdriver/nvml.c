@@ -7,7 +7,9 @@
  */
 #include "machine.h"
 
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 
 LABEL_AS_SIMULATED
 
@@ -415,26 +417,58 @@ struct process_v2 {
     unsigned gi, ci; /* all ones for a process on a whole GPU */
 };
 
+struct listing {
+    const struct handle *handle;
+    unsigned room, found;
+    struct process_v1 *v1;
+    struct process_v2 *v2;
+};
+
+static void list_one(struct listing *to, int gpu, int place, unsigned pid, long long mib)
+{
+    const struct handle *h = to->handle;
+    if (gpu != h->gpu || (h->mig >= 0 && place != h->mig) || machine.hide_pids == 1)
+        return;
+    const struct mig *mig = place < 0 ? NULL : &machine.migs[gpu_of(h)->mig_first + place];
+    unsigned long long used = mib < 0 || machine.hide_pids == 2 ? ~0ull : (unsigned long long)mib << 20;
+    if (to->found < to->room && to->v1)
+        to->v1[to->found] = (struct process_v1){pid, used};
+    else if (to->found < to->room && to->v2)
+        to->v2[to->found] = (struct process_v2){pid, used, mig ? (unsigned)mig->gi : ~0u, mig ? (unsigned)mig->ci : ~0u};
+    to->found++;
+}
+
+/* The processes that hold memory through the driver stand-in; one that has died holds none. */
+static void list_held(struct listing *to)
+{
+    char path[4096];
+    DIR *folder = machine_held_path(path, sizeof path, 0) ? opendir(path) : NULL;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        long pid = strtol(entry->d_name, NULL, 10);
+        FILE *file = pid > 0 && kill((pid_t)pid, 0) == 0 && machine_held_path(path, sizeof path, (unsigned)pid) ? fopen(path, "r") : NULL;
+        int gpu, mig;
+        long long mib;
+        while (file && fscanf(file, "%d %d %lld", &gpu, &mig, &mib) == 3)
+            list_one(to, gpu, mig, (unsigned)pid, mib);
+        if (file)
+            fclose(file);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 static int list_processes(const struct handle *h, unsigned *count, struct process_v1 *v1, struct process_v2 *v2)
 {
-    unsigned found = 0;
     NEED_DEVICE(h);
     NEED(count, INVALID_ARGUMENT);
+    struct listing to = {h, *count, 0, v1, v2};
     for (int i = 0; i < machine.process_count; i++) {
         const struct process *p = &machine.processes[i];
-        if (p->gpu != h->gpu || (h->mig >= 0 && p->mig != h->mig))
-            continue;
-        const struct mig *mig = p->mig < 0 ? NULL : &machine.migs[gpu_of(h)->mig_first + p->mig];
-        unsigned long long used = p->memory_mib < 0 ? ~0ull : (unsigned long long)p->memory_mib << 20;
-        if (found < *count && v1)
-            v1[found] = (struct process_v1){p->pid, used};
-        else if (found < *count && v2)
-            v2[found] = (struct process_v2){p->pid, used, mig ? (unsigned)mig->gi : ~0u, mig ? (unsigned)mig->ci : ~0u};
-        found++;
+        list_one(&to, p->gpu, p->mig, p->pid, p->memory_mib);
     }
-    int code = found > *count ? INSUFFICIENT_SIZE : SUCCESS;
-    *count = found;
-    return code;
+    list_held(&to);
+    *count = to.found;
+    return to.found > to.room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
 EXPORT int nvmlDeviceGetComputeRunningProcesses(const struct handle *h, unsigned *count, struct process_v1 *infos)

@@ -14,5 +14,12 @@ SENTENCES = {
     "error.command.backtick": "The backtick at character {at} is never closed.",
     "error.command.parenthesis": "The parenthesis at character {at} is never closed.",
     "error.command.brace": "The brace at character {at} is never closed.",
+    "error.command.yaml": "This YAML cannot be read: it breaks off in line {at}.",
+    "error.command.yaml-large": "This YAML is larger or deeper than any manifest; given up in line {at}.",
+    "error.command.yaml-alias": "An alias of this YAML holds itself or multiplies the text beyond measure; refused in line {at}.",
+    "error.command.yaml-twice": "A key stands twice in one mapping of this YAML, in line {at}.",
+    "error.command.yaml-no-container": "This YAML describes no container.",
+    "error.command.no-file": 'What this starts stands in the file {name}, which is not given here. Paste its text instead, or give it: assume files={{"{name}": …}}.',
+    "error.command.idle": "This command starts no program that could use a GPU.",
     "step.jobs": "The script starts {count} programs.",
 }

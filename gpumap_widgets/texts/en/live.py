@@ -37,6 +37,44 @@ SENTENCES = {
         "No NVIDIA driver on this machine (libcuda is not found): "
         "install the driver, or run this where nvidia-smi works."
     ),
+    "live.driver-broken": (
+        "The NVIDIA driver's library cannot be loaded ({error}): the driver is installed in part, or for another "
+        "system. Reinstall it, or check LD_LIBRARY_PATH."
+    ),
+    "live.driver-call": "CUDA starts, and then its driver refuses {call}: {code} ({name}). Check whether nvidia-smi works.",
+    "live.child-not-launched": "The program that asks the driver cannot be started ({error}).",
+    "live.child-died": "The program that asks the driver died before it answered (status {status}). Its last words: {tail}",
+    "live.child-timed-out": (
+        "The driver did not answer within {seconds} s, so the program that asks it was ended: does nvidia-smi answer?"
+    ),
+    # the footprint
+    "live.footprint-held": "Held for a moment by process {pid}, one after the other, and found by NVML: {held}.",
+    "live.footprint-no-nvml": "No footprint: NVML does not answer here ({error}), and only NVML tells where memory is held.",
+    "live.footprint-hidden": (
+        "No footprint: NVML shows this machine's processes under other numbers or not at all, as inside a container "
+        "with PIDs of its own or behind MPS. On the host itself it can be seen."
+    ),
+    "live.footprint-hidden-in": (
+        "No footprint: this is inside a container ({kind}), and NVML shows no process of it. Started with the host's "
+        "PIDs (--pid=host), or on the host itself, it can be seen."
+    ),
+    "live.footprint-unclear": "No footprint: it cannot be told where the {mib} MiB on cuda:{ordinal} showed; something else changed meanwhile.",
+    "live.footprint-context": "No footprint: cuda:{ordinal} gives no context: {code} ({name}). It may be in exclusive use.",
+    "live.footprint-memory": "No footprint: cuda:{ordinal} has no {mib} MiB to spare: {code} ({name}).",
+    # launchers
+    "live.not-a-launcher": "Only torchrun, accelerate and deepspeed are started, not: {command}",
+    "live.launch-elsewhere": "Nothing was started: {option} brings in other machines, and only this one is asked.",
+    "live.no-launcher": "No {launcher} here, neither on PATH nor beside {executable}: install it there to have it started.",
+    "live.launcher-failed": "{launcher} ended without a worker that answered (status {status}); its last words: {tail}",
+    "live.launcher-timed-out": "The launcher's workers did not all answer within {seconds} s, so they were ended.",
+    "live.worker-silent": "The worker with rank {rank} gave no answer: {launcher} started it and it died, or never did.",
+    # why a kernel that waited was not used
+    "live.spare-closed": "The kernel that waited was closed.",
+    "live.spare-died": "The kernel that waited could not be used, so a fresh one was asked: {reason}",
+    "live.spare-spoilt": "The kernel that waited was no longer untouched ({what}), so a fresh one was asked.",
+    "live.spare-outdated": "This process's variables have changed since the waiting kernel was started ({names}), so a fresh one was asked.",
+    "live.spare-old-torch": "torch on disk has changed since the waiting kernel loaded it, so a fresh one was asked.",
+    "live.spare-unlike": "The kernel that waited did not say what the driver says, so a fresh one was asked.",
     "live.no-device": "CUDA finds no GPU on this machine (cuInit 100, CUDA_ERROR_NO_DEVICE): run this on one that has one.",
     "live.no-device-unclear": (
         "CUDA finds no GPU (cuInit 100, CUDA_ERROR_NO_DEVICE), and NVML does not answer, so nobody can tell whether "
@@ -114,6 +152,7 @@ SENTENCES = {
     ),
     "compare.description-lacks": "the description has",
     "compare.torch-lacks": "torch {version} tells",
+    "compare.driver-lacks": "the driver tells",
     "compare.unknown-machine": (
         "Not checked: no device is visible, and nothing tells whether this is the described machine "
         "(that takes UUIDs in its description, and NVML here)."
@@ -122,12 +161,34 @@ SENTENCES = {
     "compare.confirmed": "Confirmed: each of the {count} devices is the foretold GPU.",
     "compare.confirmed-one": "Confirmed: the one device is the foretold GPU.",
     "compare.confirmed-none": "Confirmed: no device is visible, as foretold.",
+    "compare.confirmed-workers": "Confirmed in each of {count} workers: all {devices} devices are the foretold GPUs.",
     "compare.refuted": "Refuted at {edges}: {reason}",
     "compare.hardware-counts": "What the hardware says counts.",
     "compare.simulator-counts": "What the driver says counts.",
     "compare.was-guess": "The prediction was only a guess.",
     "compare.was-unknown": "The prediction was only the most plausible reading: no source tells what the driver does there.",
     "compare.by-address": "Joined by PCI address, because {lacking} no UUIDs.",
+    "compare.by": "Heard: {who}.",
+    "compare.and": "{first} and {second}",
+    "compare.comma": "{first}, {second}",
+    "compare.unheard": "Not heard: {who}, because: {reason}",
+    "compare.contradiction": (
+        "The witnesses contradict each other from cuda:{ordinal} on, {near} and {far}: {near} is nearer to the hardware."
+    ),
+    "compare.gone-between": (
+        "Between the two, {count} of the GPUs that NVML shows changed: one may be lost (look at nvidia-smi). "
+        "Read the machine again."
+    ),
+    "compare.rule": "The rule that failed: “{rule}” (source: {source}).",
+    "compare.no-such-worker": "Not checked: a worker with rank {rank} ran, and none like it was foretold (there are {count}).",
+    "compare.launched-otherwise": "Refuted: {launcher} gave its worker other variables than foretold ({differences}).",
+    "compare.given": "{name} is {found}, foretold was {foretold}",
+    "compare.in-container": "All of this ran inside this notebook's own container ({kind}), with the GPUs that it was given.",
+    "compare.exercised": "Exercised were {done}; not: {kinds}.",
+    "compare.some-processes": "Of {count} processes only {ran} ran.",
+    "witness.driver": "the driver",
+    "witness.torch": "torch",
+    "witness.footprint": "the footprint",
     "compare.simulated": "A simulated driver answered: this is about the path through the code, never about hardware.",
     "compare.not-exercised": "Only the CUDA layer was exercised, not: {kinds}.",
     "compare.first-process": "Only the first of {count} processes was run.",
