@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import gpumap_widgets as gm
 from gpumap_widgets.catalog import models
 from gpumap_widgets.planning.data_parallel import DataParallelPlan
+from gpumap_widgets.planning.inputs import read_times
 from gpumap_widgets.planning.options import ALIKE, ALONE, BALANCED, EQUAL, FASTEST
 from gpumap_widgets.planning.ranges import UNKNOWN, Range, exactly, hull
 from gpumap_widgets.planning.speeds import DTYPES, LIMITS, limits, rates_of, relative_times
@@ -557,3 +558,37 @@ def test_hostile_names_are_escaped() -> None:
     plan = gm.plan_data_parallel([evil, evil], (1.0, 2.0))
     assert "<img" not in plan._repr_html_()
     assert "\x1b" not in str(gm.plan_data_parallel(["\x1b[2J", "b"], (1.0, 2.0)))
+
+
+# ---- what a person types ----
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("", None),
+        ("  \n", None),
+        ("2.5", 2.5),
+        ("13.0, 1.0, 13.2, 13.1", (13.0, 1.0, 13.2, 13.1)),
+        ("1 s; 250 ms", (1.0, 0.25)),
+        ("?, 1, 2-3, 4 to 5s", (None, 1.0, (2.0, 3.0), (4.0, 5.0))),
+        ("1,", (1.0, None)),
+    ],
+)
+def test_typed_times(text: str, seconds: Any) -> None:
+    assert read_times(text) == (seconds, None)
+
+
+@pytest.mark.parametrize("text", ["x", "1, -2", "0", "3-2", "1e5", "nan", "inf", "1 min", "'1'", "1" * 30])
+def test_odd_times_are_said(text: str) -> None:
+    found = read_times(text)
+    assert found.seconds is None
+    assert "is no step time" in str(found.problem)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_times_or_says_why_not(text: str) -> None:
+    found = read_times(text)
+    assert found.problem is None or found.seconds is None
+    if isinstance(found.seconds, tuple):
+        _plan(found.seconds)

@@ -66,7 +66,7 @@ def dies() -> None:
 
 
 def test_nothing_runs_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running.subprocess, "Popen", lambda *_, **__: pytest.fail("something was started"))
+    monkeypatch.setattr(running, "start", lambda *_, **__: pytest.fail("something was started"))
     with pytest.raises(gm.GpumapError, match=r"consent=True") as caught:
         gm.measure_gpus(["cpu", "cpu"], dtype="float32", seconds=2)
     assert "2, one after the other, each kept busy for about 2 s" in str(caught.value)

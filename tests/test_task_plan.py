@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import gpumap_widgets as gm
 from gpumap_widgets.planning.assignment import assign
 from gpumap_widgets.planning.hungarian import cheapest
+from gpumap_widgets.planning.inputs import read_workloads
 from gpumap_widgets.planning.jobs import Job, Place, cost_of, fits, joins
 from gpumap_widgets.planning.task_planning import _jobs, environment_for
 from gpumap_widgets.planning.tasks import LATENCY, Copy
@@ -328,3 +329,49 @@ def test_every_view() -> None:
 def test_fits_is_about_one_gpu() -> None:
     assert fits(Job(1, 1, 0, False, 1, 0), Place(1, 0))
     assert not fits(Job(1, 1, 1, False, 1, 0), Place(1, 0))
+
+
+# ---- what a person types ----
+
+
+def test_typed_tasks() -> None:
+    text = """
+# the tutorials' row 13
+llm    memory=20GB work=10 -- python llm.py --name '# x'
+light  memory=4000MiB copies=3 class=interactive  # behind a router
+bare
+"""
+    found = read_workloads(text)
+    assert found.problems == ()
+    assert found.tasks == (
+        gm.Workload("llm", 20_480, 10.0, command="python llm.py --name '# x'"),
+        gm.Workload("light", 4_000, latency="interactive", copies=3),
+        gm.Workload("bare"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("a memory=big", "“memory=big” is not read"),
+        ("a class=now", "class= one of interactive, service, batch"),
+        ("a 5", "“5” is not read"),
+        ("a copies=0", "cannot be"),
+        ("$(rm)", "cannot be"),
+        ("x", "Two tasks are called x"),
+        ("a work=0", "cannot be"),
+    ],
+)
+def test_lines_that_are_no_task(line: str, why: str) -> None:
+    found = read_workloads(f"x\n{line}\n")
+    assert [task.name for task in found.tasks] == ["x"]
+    assert len(found.problems) == 1
+    assert "Line 2" in str(found.problems[0])
+    assert why in str(found.problems[0])
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_tasks_or_says_why_not(text: str) -> None:
+    found = read_workloads(text)
+    assert all(str(problem) for problem in found.problems)
+    assert len({task.name for task in found.tasks}) == len(found.tasks)

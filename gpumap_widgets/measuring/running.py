@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +16,7 @@ from typing import Any
 from ..errors import GpumapError
 from ..frozen import FrozenDict
 from ..identity import bare_uuid
+from ..live.children import kill, start
 from ..live.environment import complete_environment
 from ..live.folder import LOG, private_folder
 from ..live.program import HARDWARE, last_words
@@ -125,13 +124,11 @@ class MeasureRun:
         env = complete_environment(self._inherited, target.env)
         answer = folder / "answer.json"
         command = [order.executable, "-X", "faulthandler", str(_PROGRAM), str(folder / "request.json"), str(answer)]
-        process = subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=os.name == "posix"
-        )
-        try:
-            problem = self._waited(process, time.monotonic() + limit, limit)
-        finally:
-            _end(process)
+        with start(command, env, log=log) as process:
+            try:
+                problem = self._waited(process, time.monotonic() + limit, limit)
+            finally:
+                kill(process)  # and whatever it started
         if problem is not None:
             return {"problem": problem}
         if not answer.exists():
@@ -148,16 +145,6 @@ class MeasureRun:
                 return say("measure.timed-out", seconds=f"{limit:g}")
             time.sleep(_POLL)
         return None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and whatever it started, and wait for it."""
-    if os.name == "posix":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    elif process.poll() is None:
-        process.kill()
-    process.wait()
 
 
 def measurement_from(target: Target, facts: Mapping[str, Any]) -> Measurement:
