@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .errors import (
         GpumapError,
         ImpossibleMachine,
+        ImpossiblePlan,
         NoDriver,
         UnreadableRecording,
         UnreadableScenario,
@@ -52,6 +53,11 @@ if TYPE_CHECKING:
         Process,
         Step,
     )
+    from .measuring.running import measure_gpus
+    from .planning.data_parallel import DataParallelPlan, plan_data_parallel
+    from .planning.measured import Measurement, Measurements
+    from .planning.task_planning import plan_tasks
+    from .planning.tasks import TaskPlan, Workload
     from .ranks.reporting import RanksSilent, report_ranks
     from .ranks.workers import report_actors, report_workers
     from .readings import tool_readings
@@ -72,7 +78,7 @@ _HOMES = {
     ".certainty": "Certainty",
     ".clusters.value": "Cluster",
     ".comparison": "compare",
-    ".errors": "GpumapError ImpossibleMachine NoDriver UnreadableRecording UnreadableScenario UnreadableTopology",
+    ".errors": "GpumapError ImpossibleMachine ImpossiblePlan NoDriver UnreadableRecording UnreadableScenario UnreadableTopology",
     ".evidence.log": "append_evidence log_evidence log_run",
     ".evidence.reading": "read_evidence",
     ".identity": "PciBusId",
@@ -84,6 +90,11 @@ _HOMES = {
     ".mapping": "Comparison Device Edge Finding Message Observation ObservedDevice Prediction Process Step",
     ".ranks.reporting": "RanksSilent report_ranks",
     ".ranks.workers": "report_actors report_workers",
+    ".measuring.running": "measure_gpus",
+    ".planning.data_parallel": "DataParallelPlan plan_data_parallel",
+    ".planning.measured": "Measurement Measurements",
+    ".planning.task_planning": "plan_tasks",
+    ".planning.tasks": "TaskPlan Workload",
     ".readings": "tool_readings",
     ".recordings.saving": "load_recording save_recording",
     ".recordings.value": "Recording",
@@ -104,6 +115,7 @@ __all__ = [
     "Certainty",
     "Cluster",
     "Comparison",
+    "DataParallelPlan",
     "Device",
     "Edge",
     "Explorer",
@@ -111,9 +123,12 @@ __all__ = [
     "Gpu",
     "GpumapError",
     "ImpossibleMachine",
+    "ImpossiblePlan",
     "KernelInspection",
     "Layer",
     "MachineInspection",
+    "Measurement",
+    "Measurements",
     "Message",
     "MigInstance",
     "NoDriver",
@@ -127,10 +142,12 @@ __all__ = [
     "Recording",
     "Scenario",
     "Step",
+    "TaskPlan",
     "Topology",
     "UnreadableRecording",
     "UnreadableScenario",
     "UnreadableTopology",
+    "Workload",
     "append_evidence",
     "believed_orders",
     "compare",
@@ -143,8 +160,11 @@ __all__ = [
     "load_recording",
     "log_evidence",
     "log_run",
+    "measure_gpus",
     "observe",
     "observe_workers",
+    "plan_data_parallel",
+    "plan_tasks",
     "preset",
     "processes",
     "read_evidence",

@@ -42,3 +42,7 @@ class NoDriver(GpumapError):
 
 class UnreadableTasks(GpumapError, ValueError):
     """A text is no table of tasks."""
+
+
+class ImpossiblePlan(GpumapError, ValueError):
+    """A plan is asked for with figures that cannot be: a negative time, a batch of nothing, two tasks of one name."""

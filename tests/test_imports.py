@@ -38,9 +38,9 @@ LAYERS = (
     "guard", "errors", "frozen", "certainty", "texts", "identity", "catalog", "topology", "grammar", "picks", "mig", "visible_devices",
     "strength", "device_order", "scenario", "mapping", "layers", "commands", "explanation", "diagnosis", "job_findings", "resolver",
     "tool_readers", "readings", "beliefs", "expectation", "misconceptions", "exercises", "error_messages", "remedies", "tasks",
-    "editing", "edges", "comparison", "sources",
+    "editing", "edges", "comparison", "planning", "sources",
     "inspection", "evidence", "recordings", "ranks", "clusters",
-    "views", "live", "widgets",
+    "views", "live", "measuring", "widgets",
     "cli_records", "cli",
     "__main__",
 )  # fmt: skip
@@ -75,11 +75,17 @@ DOORS = {
     ("clusters.drifting", "__str__", "views.clusters"),
     ("clusters.drifting", "_repr_html_", "views.clusters"),
     ("clusters.drifting", "to_frame", "views.frames"),
+    ("planning.data_parallel", "__str__", "views.plan_text"),
+    ("planning.data_parallel", "_repr_html_", "views.plan_html"),
+    ("planning.data_parallel", "to_frame", "views.frames"),
+    ("planning.tasks", "__str__", "views.plan_text"),
+    ("planning.tasks", "_repr_html_", "views.plan_html"),
+    ("planning.tasks", "to_frame", "views.frames"),
 }
 ONLY_IN = {
-    # a heavy package, and the one place (a module, or a package with all its modules) that imports it; of torch two: the
-    # program that runs in another process, and what asks the torch that a job has loaded already
-    "torch": "live.probe ranks.stores",
+    # a heavy package, and the one place (a module, or a package with all its modules) that imports it; of torch three:
+    # programs that run in other processes, and what asks the torch that a job has loaded already
+    "torch": "live.probe measuring.program ranks.stores",
     "pynvml": "sources.nvml",
     "plotly": "widgets.graph",
     "pandas": "views.frames",

@@ -11,10 +11,15 @@ from ..clusters.drifting import ClusterDrift
 from ..clusters.prediction import ClusterPrediction
 from ..clusters.value import Cluster
 from ..mapping import WITNESSES, Comparison, Edge, Prediction
+from ..planning.data_parallel import DataParallelPlan
+from ..planning.ranges import Range
+from ..planning.tasks import TaskPlan
 from ..ranks.report import RanksReport
+from ..scenario import CUDA_VISIBLE_DEVICES
 from ..topology import Topology
 from .matrix import Matrix
 from .matrix_text import device_texts
+from .plan_rows import way_name
 from .rows import prediction_rows
 
 if TYPE_CHECKING:
@@ -29,6 +34,7 @@ _INTEGERS = (
     "sm_count",
     "minor_number",
     "seen_nvml_index",
+    "samples",
     "pid",
     "world_size",
     "device_count",
@@ -249,3 +255,61 @@ def ranks_frame(report: RanksReport) -> pd.DataFrame:
     frame.attrs["silent"] = list(report.silent)
     frame.attrs["simulated"] = report.simulated
     return frame
+
+
+def _ends(name: str, value: Range) -> dict[str, float]:
+    return {f"{name}_low": value.low, f"{name}_high": value.high}
+
+
+def plan_frame(plan: DataParallelPlan) -> pd.DataFrame:
+    """A row for every way and GPU that takes part in it. Times in seconds, or in steps of the fastest GPU."""
+    ranges = ["compute", "busy", "idle", "step", "exchange", "throughput", "gain"]
+    columns = ["way", "kind", "nvml_index", "name", "uuid", "source", "samples"]
+    columns += [f"{name}_{end}" for name in ranges for end in ("low", "high")] + ["problem"]
+    records = [
+        {
+            "way": way_name(plan, option),
+            "kind": option.kind,
+            "nvml_index": part.worker.gpu.nvml_index,
+            "name": part.worker.gpu.name,
+            "uuid": part.worker.gpu.uuid,
+            "source": part.worker.source,
+            "samples": part.samples,
+            **_ends("compute", part.compute),
+            **_ends("busy", part.busy),
+            **_ends("idle", part.idle),
+            **_ends("step", option.step),
+            **_ends("exchange", option.exchange),
+            **_ends("throughput", option.throughput),
+            **_ends("gain", option.gain),
+            "problem": str(option.problem) if option.problem else None,
+        }
+        for option in plan.options
+        for part in option.parts
+    ]
+    return _frame(records, columns)
+
+
+def tasks_frame(plan: TaskPlan) -> pd.DataFrame:
+    """A row for every copy of a task; where it gets no GPU, the reason stands alone."""
+    columns = ["task", "copy", "nvml_index", "name", "uuid", "memory_mib", "work", "latency", "shares_with"]
+    columns += ["visible_devices", "command", "certainty", "reason"]
+    records = [
+        {
+            "task": placed.copy.task.name,
+            "copy": placed.name,
+            "nvml_index": placed.gpu.nvml_index if placed.gpu else None,
+            "name": placed.gpu.name if placed.gpu else None,
+            "uuid": placed.gpu.uuid if placed.gpu else None,
+            "memory_mib": placed.copy.task.memory_mib,
+            "work": placed.copy.task.work,
+            "latency": placed.copy.task.latency,
+            "shares_with": ", ".join(placed.shares_with),
+            "visible_devices": placed.env.get(CUDA_VISIBLE_DEVICES),
+            "command": placed.command,
+            "certainty": str(placed.certainty),
+            "reason": str(placed.reason),
+        }
+        for placed in plan.placed
+    ]
+    return _frame(records, columns)

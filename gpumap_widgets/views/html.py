@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
+from typing import NamedTuple
 
 from ..beliefs import Belief
 from ..error_messages import MessageReading
@@ -65,6 +66,26 @@ def cell(text: str, css: str = "", title: str = "") -> str:
 def plain_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of texts; ``columns`` are keys of their heads."""
     return _table(caption, columns, (tag("tr", "".join(cell(text, "gpumap-wrap") for text in row)) for row in rows))
+
+
+class Marked(NamedTuple):
+    """A row that is about a GPU: its head, and texts."""
+
+    position: int | None
+    """Of the GPU whose colour stands before the head; None for none."""
+    cells: Sequence[str]
+    faded: bool = False
+
+
+def marked_table(caption: str, columns: Sequence[str], rows: Iterable[Marked]) -> str:
+    """A table of texts, each row with the colour of its GPU; the last column may wrap."""
+    shown = []
+    for row in rows:
+        mark = "" if row.position is None else swatch(row.position)
+        head = tag("th", mark + escape(row.cells[0]), scope="row")
+        rest = "".join(map(cell, row.cells[1:-1])) + cell(row.cells[-1], "gpumap-wrap")
+        shown.append(tag("tr", head + rest, "gpumap-faded" if row.faded else ""))
+    return _table(caption, columns, shown)
 
 
 def swatch(position: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..explanation import clip, stop_reason
 from ..job_findings import named, worker_name
 from ..mapping import Comparison, Prediction, Process
@@ -88,6 +90,11 @@ def marked_list(process: Process) -> list[str]:
     said = say("tokens.empties" if stop.empties else "tokens.stop", token=clip(token.text), why=stop_reason(process))
     under = " " * (len(head) + token.start - start) + "^" * max(1, min(len(token.text), _WIDTH // 2))
     return [head + shown, f"{under} {one_line(said)}"]
+
+
+def printable(lines: Sequence[str]) -> str:
+    """Lines in which nothing moves the cursor of a terminal."""
+    return "\n".join(one_line_each(lines))
 
 
 def _cells(row: Row) -> list[str]:

@@ -30,9 +30,10 @@ from .fix import FixPanel
 from .graph import figure_widget, on_gpu_click, redraw
 from .live import LivePanel
 from .machine import GIVEN, THIS, MachinePicker
+from .plan import PlanPanel
 from .store import State, Store
 
-_TABS = ("table", "steps", "findings", "fix", "tools", "live")
+_TABS = ("table", "steps", "findings", "fix", "tools", "live", "plan")
 _VIEWS = ("table", "steps", "findings", "tools")
 """Tabs that are one view."""
 _LAZY: Mapping[str, Callable[[Prediction], str]] = {
@@ -71,7 +72,8 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._html = {name: w.HTML() for name in ("notice", "tokens", "sentence", "expected", *_VIEWS)}
         self._figure = figure_widget(graph(state.prediction))
         self._fit = Fit()
-        panels = {"fix": self._fix.box, "live": self._live.box}
+        self._plan = PlanPanel(lambda: self._store.state)
+        panels = {"fix": self._fix.box, "live": self._live.box, "plan": self._plan.box}
         self._tabs = w.Tab(children=[panels.get(name) or self._html[name] for name in _TABS])
         self._lay_out()
         self._bind()
@@ -193,6 +195,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _open_tab(self) -> None:
         """Write the tab that is open; a lazy one that is not open holds nothing, rather than something outdated."""
         opened = _TABS[self._tabs.selected_index or 0]
+        self._plan.show(opened=opened == "plan")
         for name, make in _LAZY.items():
             self._html[name].value = make(self._store.state.shown) if name == opened else ""
         self._fix.show(self._store.state, opened=opened == "fix")
@@ -206,6 +209,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if "_live" not in self.__dict__:
             return  # it never stood: what it was given was refused
         self._live.close()
+        self._plan.close()
         self._store.unobserve_all()
         family = {id(widget): widget for widget in _family(self)}  # a figure cannot be hashed
         for widget in family.values():

@@ -152,7 +152,7 @@ def _layout(spec: GraphSpec) -> dict[str, Any]:
 def figure_widget(spec: GraphSpec) -> Any:
     """The figure of an explorer, made once; see `redraw`."""
     fixed = {"fixedrange": True, "visible": False}
-    traces = [
+    traces: list[dict[str, Any]] = [
         {
             "type": "scatter",
             "mode": "markers",
@@ -171,6 +171,13 @@ def figure_widget(spec: GraphSpec) -> Any:
             for size in (16, 13)
         ),
     ]
+    figure = empty_figure(traces, {"xaxis": fixed, "yaxis": fixed, "height": _height(spec)})
+    redraw(figure, spec)
+    return figure
+
+
+def empty_figure(traces: list[dict[str, Any]], layout: dict[str, Any]) -> Any:
+    """A figure without tools, legend and background, for what a drawing puts into it."""
     base = {
         "autosize": True,
         "margin": {"l": 4, "r": 4, "t": 0, "b": 0},
@@ -182,9 +189,7 @@ def figure_widget(spec: GraphSpec) -> Any:
         "hoverdistance": 70,
         "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif", "color": _INK},
     }
-    layout = {"xaxis": fixed, "yaxis": fixed, "height": _height(spec)}
     figure = go.FigureWidget({"data": traces, "layout": base | layout})
-    redraw(figure, spec)
     figure._config = {**figure._config, "displayModeBar": False, "responsive": True}  # noqa: SLF001 - no public way
     return figure
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...grammar import KEYWORDS
+from ...planning.measured import Measurements
 from ...scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
 from ...topology import Gpu, MigInstance
 from .value import Capsule
@@ -114,5 +115,15 @@ def masked_capsule(capsule: Capsule, salt: str) -> Capsule:
         processes=None
         if capsule.processes is None
         else tuple(p._replace(gpu=masked(p.gpu), mig=masked(p.mig)) for p in capsule.processes),
+        measured=None if capsule.measured is None else _measured(capsule.measured, mask),
         mask=mask.fingerprint,
+    )
+
+
+def _measured(measured: Measurements, mask: Mask) -> Measurements:
+    rows = (
+        row._replace(device=mask.uuid(row.device) if row.device[:4] != "cpu:" else row.device) for row in measured.rows
+    )
+    return replace(
+        measured, rows=tuple(row._replace(problem=mask.prose(row.problem) if row.problem else None) for row in rows)
     )

@@ -10,6 +10,7 @@ from ...scenario import topology_from_dict
 from ...texts import say
 from ...topology import Topology
 from ..checked import OddData, Spec, fields_of, is_time, list_of, object_in, object_of, shown, value_of, wrong
+from .measured import measurements_of
 from .value import HEAD, LIMIT, MARK, SCHEMA, TABLES, Capsule, CapsuleProcess
 
 MOST = 4096
@@ -71,7 +72,9 @@ def capsule_from(data: dict[str, Any]) -> Capsule:
         processes = tuple(CapsuleProcess(**row) for row in rows)
     if "topology" not in data:
         raise OddData(say("capsule.missing", where="topology"))
-    return Capsule(topology_of(object_of(data["topology"], "topology")), **head, **tables, processes=processes)
+    measured = None if data.get("measured") is None else measurements_of(object_of(data["measured"], "measured"))
+    machine = topology_of(object_of(data["topology"], "topology"))
+    return Capsule(machine, **head, **tables, processes=processes, measured=measured)
 
 
 def topology_of(data: dict[str, Any]) -> Topology:

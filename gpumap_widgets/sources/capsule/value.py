@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from ...errors import GpumapError
 from ...frozen import FrozenDict
 from ...identity import bare_uuid
+from ...planning.measured import Measurements
 from ...scenario import Scenario, asdict_topology, is_relevant
 from ...texts import say
 from ...topology import Topology
 from ..checked import shortened
+from .measured import plain
 
 SCHEMA = 1
 """Version of the format that `Capsule.to_json` writes."""
@@ -61,6 +63,8 @@ class Capsule:
     """The user's own names, by UUID: ``slot 3, left``."""
     processes: tuple[CapsuleProcess, ...] | None = None
     """None when they were not asked for, or the driver does not show them."""
+    measured: Measurements | None = None
+    """How fast its GPUs were; None when nobody measured."""
     mask: str | None = None
     """Which salt the names are masked with (a fingerprint of it); None for a capsule with real names."""
 
@@ -79,6 +83,8 @@ class Capsule:
         data["topology"] = asdict_topology(self.topology)
         if self.processes is not None:
             data["processes"] = [{k: v for k, v in p._asdict().items() if v is not None} for p in self.processes]
+        if self.measured is not None:
+            data["measured"] = plain(self.measured)
         return json.dumps(data, indent=2)
 
     @classmethod

@@ -1,0 +1,1 @@
+"""Unequal GPUs: what data parallel costs on them, and which task belongs on which. Pure, standard library only."""
