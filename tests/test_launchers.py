@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumap_widgets.layers import LAYERS, accelerate, deepspeed, environment, fold, spawn, torchrun
+from gpumap_widgets.mapping import Prediction
 from gpumap_widgets.scenario import Layer
 from gpumap_widgets.topology import Topology
 from tests.conftest import MIXED
@@ -62,6 +63,14 @@ TORCHRUN = (
     Case("torchrun", "torchrun --nnodes=0 t.py", [], "torch 2.14.1 config_from_args, run", error="nnodes"),
     Case("torchrun", "torchrun --nnodes=3:2 t.py", [], "torch 2.14.1 config_from_args, run", error="nnodes"),
     Case("torchrun", "torchrun --node-rank=x t.py", [], "argparse", error="invalid int value: 'x'"),
+    Case("torchrun", "torchrun --nproc-per-node=$(nvidia-smi -L | wc -l) t.py", [Worker([1], u) for u in ([1], [], [], [])], "nvidia-smi counts all four, whatever the list says", cvd("0")),
+    Case("torchrun", "torchrun --nproc-per-node=$(ls | wc -l) t.py", [], "only a shell knows", certainty="unknown", error="$(ls | wc -l)"),
+    Case("torchrun", "torchrun --node-rank=$(hostname) --nproc-per-node=1 t.py", same(ALL, [1]), "the rank of the node changes no GPU"),
+    Case("torchrun", "torchrun --nproc-per-node=$GPUS t.py", [], "a variable that nothing sets", certainty="unknown", error="nothing sets"),
+    Case("torchrun", "export GPUS=2; torchrun --nproc-per-node=$GPUS --node_rank=$NODE t.py", same(ALL, [1, 0]), "POSIX shell"),
+    Case("torchrun", "sh -c 'torchrun --nnodes 2 --nproc-per-node 1 --node-rank=$SLURM_NODEID t.py'", [Worker(ALL, [1], {"RANK": "1"})], "filled in where the process has it", {"SLURM_NODEID": "1"}),
+    Case("torchrun", (torchrun(2, device_offset=3),), [Worker(ALL, [3]), Worker(ALL, [])], "cuda:{local_rank + 3}: out of range for the second"),
+    Case("torchrun", (torchrun(2, nnodes=2, node_rank=1, first_rank=3, world_size=5),), [Worker(ALL, [1], {"RANK": "3", "WORLD_SIZE": "5"}), Worker(ALL, [0], {"RANK": "4"})], "torch elastic/agent/server/api.py: unequal nodes; read"),
     Case("torchrun", "torchrun --nproc-per-node=1000000000 t.py", [], "more than is drawn", error="8192"),
     Case("spawn", (spawn(2),), [Worker([2, 1], [2]), Worker([2, 1], [1])], "torch 2.13.0, run", cvd("2,0")),
     Case("spawn", (spawn(3, set_device=False),), [Worker(ALL, [1])] * 3, "torch 2.13.0, run"),
@@ -213,3 +222,46 @@ def test_a_command_behind_a_launcher_is_read_too() -> None:
         )
     )
     assert [list(p.nvml_indices) for p in layers.processes] == [[1], [0]]
+
+
+# ---- the tutorials' rows about launchers ----
+
+
+def used(prediction: Prediction) -> list[list[int | None]]:
+    """nvidia-smi index of the GPUs that each process uses."""
+    return [[process.nvml_indices[i] for i in process.uses] for process in prediction.processes]
+
+
+def test_row_7_torchrun_changes_nothing() -> None:
+    prediction = predicted(Case("", "torchrun --nproc-per-node=4 train.py", [], "-"))
+    assert [list(process.nvml_indices) for process in prediction.processes] == [ALL] * 4
+    assert {process.env.get("CUDA_VISIBLE_DEVICES") for process in prediction.processes} == {None}
+    assert used(prediction) == [[1], [0], [2], [3]]
+    never = predicted(Case("", "torchrun --nproc-per-node=4 train.py", [], "-", assume={"set_device": False}))
+    assert used(never) == [[1]] * 4, "ranks that never select a device share cuda:0"
+
+
+def test_row_8_deepspeed_sorts_and_drops() -> None:
+    assert used(predicted(Case("", "deepspeed train.py", [], "-", cvd("2,0")))) == [[1], [2]]
+    dropped = predicted(Case("", "deepspeed --num_gpus 2 train.py", [], "-", cvd("2,3")))
+    assert used(dropped) == [[1], [0]]
+    assert any("ignores it" in str(step) for step in dropped.steps)
+
+
+def test_row_22_an_offset_runs_out_of_range() -> None:
+    prediction = predicted(Case("", "torchrun --nproc-per-node=4 train.py", [], "-", assume={"device_offset": 3}))
+    assert [process.missing for process in prediction.processes] == [(), (4,), (5,), (6,)]
+    assert used(prediction) == [[3], [], [], []]
+
+
+def test_row_23_the_log_says_cuda_0() -> None:
+    """Every worker of a launcher with virtual ranks logs cuda:0, and each is another card."""
+    prediction = predicted(Case("", "torchrun --virtual-local-rank --nproc-per-node=4 train.py", [], "-"))
+    assert [process.chosen for process in prediction.processes] == [(0,)] * 4
+    assert used(prediction) == [[1], [0], [2], [3]]
+
+
+def test_row_24_two_lists_in_other_orders_are_two_cards() -> None:
+    both = "CUDA_VISIBLE_DEVICES=0,1 python a.py & CUDA_VISIBLE_DEVICES=1,0 python b.py"
+    prediction = predicted(Case("", both, [], "-", PCI))
+    assert [process.nvml_indices[0] for process in prediction.processes] == [0, 1]

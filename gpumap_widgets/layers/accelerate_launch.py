@@ -141,7 +141,7 @@ def _from_config(args: dict[str, Any], text: str) -> dict[str, Any] | Outcome:
     defaults = {"num_processes": 1 if kind == "NO" else -1, "machine_rank": 0, "num_machines": 1} | config
     ids = defaults.get("gpu_ids")
     args["gpu_ids"] = args["gpu_ids"] or ("all" if ids is None else ids)
-    args["cpu"] = args["cpu"] or bool(defaults.get("use_cpu"))
+    args["use_cpu"] = bool(defaults.get("use_cpu"))
     machines = args["num_machines"] if args["num_machines"] is not None else defaults["num_machines"]
     if not isinstance(args["gpu_ids"], str):
         return _tell.refused("error.accelerate.ids-number", asked=str(args["gpu_ids"]))
@@ -174,7 +174,7 @@ def _simple(
     view: View, args: Mapping[str, Any], options: Mapping[str, Any], topology: Topology, said: list[Step]
 ) -> Outcome:
     """One process, whatever the number asked for."""
-    cpu = bool(args.get("cpu"))
+    cpu = bool(args.get("cpu") or args.get("use_cpu"))
     key = "step.accelerate.cpu" if cpu else "step.accelerate.simple"
     said.append(_tell.step(key, asked=args.get("num_processes")))
     chosen = () if cpu else _device(view, options, topology)

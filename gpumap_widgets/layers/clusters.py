@@ -125,8 +125,8 @@ def _placed(
     if actors is None:
         actors = (1,) * count
         said.append(tell.step("step.ray.assumed", Certainty.UNKNOWN, count=count))
-        if not actors:
-            return tell.refused("error.ray.no-gpu", tuple(said))
+    if not actors:
+        return tell.refused("error.ray.nobody", tuple(said))
     if any(amount > 1 and amount != int(amount) for amount in actors):
         return tell.refused("error.ray.fraction", tuple(said))
     pool = NodePool(count)

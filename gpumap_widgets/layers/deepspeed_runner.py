@@ -196,7 +196,7 @@ def _started(view: View, plan: _Plan, options: Mapping[str, Any], said: list[Ste
         said.append(_tell.step(key, Certainty.LIKELY, value=view.env.get(CUDA_DEVICE_ORDER, "")))
     hosts, world = list(plan.slots.items()), sum(map(len, plan.slots.values()))
     starts = [sum(len(held) for _, held in hosts[:node]) for node in range(len(hosts))]
-    master = str(options.get("master_addr") or ("" if plan.hosted else "127.0.0.1")) or None
+    master = str(options.get("master_addr") or "") or None if plan.hosted else "127.0.0.1"
     port = str(options.get("master_port") or 29500)
     views = []
     for node in nodes:

@@ -82,7 +82,7 @@ SENTENCES = {
     "error.ray.negative": "Ray: ValueError: num_gpus is {asked}; it cannot be negative.",
     "error.ray.fraction": "Ray: ValueError: a num_gpus above 1 must be a whole number.",
     "error.ray.pending": "Ray: worker {worker} asks for {asked} GPUs that are not free; it stays pending.",
-    "error.ray.no-gpu": "Ray: the node offers no GPU.",
+    "error.ray.nobody": "Ray: nobody asks for a GPU here, or the node offers none.",
     "step.dask": "dask-cuda starts {count} workers. Each sees the whole list, rotated so that another GPU comes first; it uses cuda:0.",
     "step.dask.cluster": "LocalCUDACluster starts {count} workers, smallest entry of the list first. Each sees the whole list, rotated so that its own entry comes first; it uses cuda:0.",
     "error.dask.entry": "dask-cuda: ValueError: Devices in CUDA_VISIBLE_DEVICES must be comma-separated integers or strings beginning with 'GPU-' or 'MIG-' prefixes. ({entry})",
