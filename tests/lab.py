@@ -56,6 +56,7 @@ def lab_server(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[s
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "IPYTHONDIR": str(home / "ipython"),
+        "GPUMAP_CACHE_DIR": "",  # no order that another test saw
         "PYTHONPATH": str(ROOT),
     }
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"]

@@ -172,7 +172,7 @@ SENTENCES = {
     "ui.plan-model-tip": "Memory of weights, gradients and optimizer on each GPU",
     "ui.plan-sample": "Sample (MiB)",
     "ui.plan-sample-tip": "Memory of one sample: with it, each GPU takes only what fits",
-    "ui.plan-example": "llm    memory=20GB work=10 class=batch -- python llm.py\nlight  memory=4GB copies=3 class=service -- python serve.py",
+    "ui.plan-example": "llm memory=20GB work=10 class=batch -- python llm.py\nlight memory=4GB copies=3 class=service -- python serve.py",
     "ui.plan-share": "Several tasks may share a GPU",
     "ui.plan-table": "As a table of tasks:",
     "ui.plan-save": "Save this machine with these figures",
