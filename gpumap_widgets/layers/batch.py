@@ -13,7 +13,7 @@ from ..topology import Topology
 from .allocation import allocation, numbers_of, uuids_of
 from .base import LayerRow, Outcome, Recognised, View
 from .options import Option, Options
-from .shapes import NUMBER, NUMBERS, SWITCH, TEXT, shaped
+from .shapes import NUMBER, NUMBERS, SWITCH, TEXT, facts, shaped
 from .telling import Teller, crowd
 from .words import Word
 
@@ -30,7 +30,7 @@ def _count(text: str | None, pattern: str = r"(\d{1,4})\Z") -> int:
 
 
 def _assumed(assume: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: assume[key] for key in ("allocated", "constrain_devices") if key in assume}
+    return facts(assume, allocated=NUMBERS, constrain_devices=SWITCH)
 
 
 # --- OpenPBS ----------------------------------------------------------------------------------------------------------

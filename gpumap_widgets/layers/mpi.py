@@ -12,7 +12,7 @@ from ..scenario import CUDA_VISIBLE_DEVICES, Layer
 from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
 from .options import Option, Options
-from .shapes import NUMBER, SWITCH, TABLE, TEXT, shaped
+from .shapes import NUMBER, SWITCH, TABLE, TEXT, facts, shaped
 from .telling import Teller, crowd
 from .words import Word
 
@@ -103,7 +103,7 @@ def horovod(count: int) -> Layer:
 def _recognise_horovod(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised:
     found = _HOROVODRUN.parse(words[1:])
     options: dict[str, Any] = {"count": _whole(found.text("count")) or 1}
-    options |= {"set_device": assume["set_device"]} if "set_device" in assume else {}
+    options |= facts(assume, set_device=SWITCH)
     options |= {"unrecognised": found.unrecognised} if found.unrecognised else {}
     return Recognised((Layer("horovod", options),))
 

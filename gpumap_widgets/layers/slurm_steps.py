@@ -17,7 +17,7 @@ from ..topology import Topology
 from .allocation import Allocation, allocation, numbers_of, uuids_of
 from .base import LayerRow, Outcome, Recognised, View
 from .options import Option, Options, Parsed
-from .shapes import NUMBER, NUMBERS, SWITCH, TEXT, shaped
+from .shapes import NUMBER, NUMBERS, SWITCH, TEXT, facts, shaped
 from .telling import Teller, crowd
 from .words import Word
 
@@ -83,9 +83,7 @@ def _recognise(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised
     options |= {key: text for key in ("bind", "export") if (text := found.text(key)) is not None}
     if nodes > 1:
         options["nodes"] = nodes
-    for key in ("allocated", "constrain_devices", "env_uuid", "node_rank"):
-        if key in assume:
-            options[key] = assume[key]
+    options |= facts(assume, allocated=NUMBERS, constrain_devices=SWITCH, env_uuid=SWITCH, node_rank=NUMBER)
     if found.unrecognised:
         options["unrecognised"] = found.unrecognised
     script = found.values["wrap"][-1] if found.has("wrap") else None
