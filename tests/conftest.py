@@ -94,10 +94,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """In CI a skip means that something is missing there: a failure. Only hardware and the long runs may be absent."""
+    """In CI a skip means that something is missing there: a failure. Only hardware, foreign tools and long runs may be absent."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
-    excused = item.get_closest_marker("gpu") or (item.get_closest_marker("soak") and not SOAK)
+    excused = any(map(item.get_closest_marker, ("gpu", "tool"))) or (item.get_closest_marker("soak") and not SOAK)
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") and not excused:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"

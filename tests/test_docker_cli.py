@@ -26,7 +26,10 @@ from gpumap_widgets.layers.words import Word
 from gpumap_widgets.mapping import Message
 from tests.test_containers import GPUS, REFUSED
 
-pytestmark = pytest.mark.skipif(shutil.which("docker") is None, reason="the docker CLI is not installed")
+pytestmark = [
+    pytest.mark.tool,
+    pytest.mark.skipif(shutil.which("docker") is None, reason="the docker CLI is not installed"),
+]
 
 
 class _Daemon(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
