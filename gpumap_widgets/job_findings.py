@@ -78,7 +78,9 @@ def numbered(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     texts = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}–{b}" for a, b in runs]
-    return listed(texts)
+    if len(texts) <= MOST_NAMED:
+        return ", ".join(texts)
+    return say("jobs.many", first=", ".join(texts[:3]), last=texts[-1], n=len(rest))
 
 
 # --- the rules, for seats ---------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..certainty import Certainty, least
 from ..commands import read_command
+from ..identity import bare_uuid
 from ..layers import LAYERS
 from ..mapping import Finding, Prediction, Process
 from ..resolver import resolve
@@ -17,7 +18,9 @@ from ..scenario import Layer, Scenario
 from ..topology import Topology
 from .value import Cluster, shape
 
-_UUID_LIKE = re.compile(r"(gpu|mig)-|[0-9a-f]{8}-", re.IGNORECASE)
+_NAMES = re.compile(r"(?:gpu-|mig-)[0-9a-z/-]*|(?<![0-9a-z-])[0-9a-f]{1,8}-[0-9a-f-]*", re.IGNORECASE)
+"""What a layer could name a board by: UUIDs and beginnings of them, with and without their prefix."""
+_MOST_NAMES = 256
 _RANK_OF = {"nnodes": "node_rank", "num_machines": "machine_rank"}
 """Option of a launcher that says how many nodes there are → the one that says which of them this is."""
 _SINGLE = (None, False, 1, "1", "1:1", "")
@@ -126,9 +129,9 @@ def resolve_cluster(
     hosts = list(cluster)
     spanning = any(_spans(layer) for layer in layers)
     groups: dict[Hashable, list[int]] = {}
-    uuids = any(_UUID_LIKE.search(str(layer.options)) for layer in layers)
+    names = tuple(dict.fromkeys(name for layer in layers for name in _NAMES.findall(str(layer.options))))
     for number, host in enumerate(hosts):
-        groups.setdefault(shape(cluster[host], uuids=uuids), []).append(number)
+        groups.setdefault((shape(cluster[host]), _named_boards(cluster[host], names)), []).append(number)
     members = list(groups.values())
     firsts = [_on(cluster[hosts[group[0]]], layers, group[0]) for group in members]
     counts: tuple[int, ...] = ()
@@ -150,6 +153,26 @@ def resolve_cluster(
         kinds.append(first)
     nodes.sort(key=lambda node: node.number)
     return ClusterPrediction(cluster, layers, tuple(nodes), tuple(kinds), spanning, _counts=counts)
+
+
+def _named_boards(machine: Topology, names: tuple[str, ...]) -> Hashable:
+    """Which boards of a machine the names in the layers could mean: machines that differ in that are not alike."""
+    if not names:
+        return None
+    uuids = [uuid or "" for gpu in machine.gpus for uuid in (gpu.uuid, *(one.uuid for one in gpu.mig_instances))]
+    if len(names) > _MOST_NAMES:
+        return tuple(uuids)
+    return tuple(_fits(name, place, uuid) for name in names for place, uuid in enumerate(uuids) if _akin(name, uuid))
+
+
+def _akin(name: str, uuid: str) -> bool:
+    """Whether one is the beginning of the other, prefix and case aside."""
+    name, uuid = bare_uuid(name.upper()), bare_uuid(uuid)
+    return uuid.startswith(name) or name.startswith(uuid or "-")
+
+
+def _fits(name: str, place: int, uuid: str) -> Hashable:
+    return name, place, uuid.startswith(name), len(name) > len(uuid)
 
 
 def _shifts(group: list[int], first: Prediction, last: Prediction, counts: tuple[int, ...]) -> dict[int, int] | None:

@@ -90,13 +90,13 @@ class Cluster(Mapping[str, Topology]):
             _add(found, capsule.host or Path(path).stem, capsule)
         return cls(dict(sorted(found.items(), key=lambda pair: _natural(pair[0]))))
 
-    def kinds(self, *, uuids: bool = False) -> tuple[tuple[str, ...], ...]:
+    def kinds(self) -> tuple[tuple[str, ...], ...]:
         """The hosts, those with equal machines together: the same models at the same addresses under the same numbers
-        and driver. UUIDs differ between any two machines; ``uuids``: whether they count.
+        and driver. Only UUIDs, which differ between any two machines, and notes do not count.
         """
         groups: dict[Hashable, list[str]] = {}
         for host, machine in self.items():
-            groups.setdefault(shape(machine, uuids=uuids), []).append(host)
+            groups.setdefault(shape(machine), []).append(host)
         return tuple(map(tuple, groups.values()))
 
     def resolve(
@@ -141,20 +141,18 @@ class Cluster(Mapping[str, Topology]):
         return cluster_frame(self)
 
 
-def shape(machine: Topology, *, uuids: bool = False) -> Hashable:
-    """What two machines have in common on which a command does the same: all of a machine but UUIDs and its source."""
+def shape(machine: Topology) -> Hashable:
+    """What equal machines have in common: all of a machine but its UUIDs and where it is known from."""
 
     def make() -> Hashable:
         order = machine.default_order, machine.default_order_measured
-        boards = tuple(_board(gpu, uuids=uuids) for gpu in machine.gpus)
+        boards = tuple(map(_board, machine.gpus))
         return boards, machine.driver_version, machine.platform, order, machine.simulated
 
-    return machine.memo(("cluster shape", uuids), make)
+    return machine.memo("cluster shape", make)
 
 
-def _board(gpu: Gpu, *, uuids: bool) -> Hashable:
-    if uuids:
-        return gpu
+def _board(gpu: Gpu) -> Hashable:
     mig = tuple(replace(one, uuid=None if one.uuid is None else "") for one in gpu.mig_instances)
     return replace(gpu, uuid=None if gpu.uuid is None else "", mig_instances=mig)
 

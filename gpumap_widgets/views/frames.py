@@ -134,34 +134,33 @@ def cluster_prediction_frame(prediction: ClusterPrediction) -> pd.DataFrame:
         "pci_bus_id",
     ]
     columns += ["uuid", "mig_uuid", "memory_mib", "certainty", "reason"]
-    rows = [prediction_rows(one) for one in prediction.kinds]
-    records = []
+    plans = [prediction_rows(one) for one in prediction.kinds]
+    values: dict[str, list[Any]] = {name: [] for name in columns}
     for node in prediction.nodes:
-        machine = prediction.cluster[node.host]
-        for row in rows[node.kind]:
-            gpu = machine.gpus[row.position]
-            mig = row.gpu.mig_instances.index(row.mig) if row.mig else None
-            rank = None if row.rank is None else row.rank + node.shift
-            records.append(
-                {
-                    "host": node.host,
-                    "node_rank": node.number,
-                    "rank": rank,
-                    "local_rank": row.local_rank,
-                    "worker": row.worker if rank is None or row.worker != f"rank {row.rank}" else f"rank {rank}",
-                    "ordinal": row.ordinal,
-                    "uses": row.uses,
-                    "nvml_index": gpu.nvml_index,
-                    "name": gpu.name,
-                    "pci_bus_id": gpu.pci_bus_id,
-                    "uuid": gpu.uuid,
-                    "mig_uuid": None if mig is None else gpu.mig_instances[mig].uuid,
-                    "memory_mib": gpu.memory_mib if mig is None else gpu.mig_instances[mig].memory_mib,
-                    "certainty": str(row.certainty),
-                    "reason": row.reason,
-                }
-            )
-    return _frame(records, columns)
+        gpus = prediction.cluster[node.host].gpus
+        rows = plans[node.kind]
+        boards = [gpus[row.position] for row in rows]
+        migs = [
+            None if row.mig is None else gpu.mig_instances[row.gpu.mig_instances.index(row.mig)]
+            for row, gpu in zip(rows, boards, strict=True)
+        ]
+        ranks = [None if row.rank is None else row.rank + node.shift for row in rows]
+        values["host"] += [node.host] * len(rows)
+        values["node_rank"] += [node.number] * len(rows)
+        values["rank"] += ranks
+        values["worker"] += [
+            row.worker if rank is None or row.worker != f"rank {row.rank}" else f"rank {rank}"
+            for row, rank in zip(rows, ranks, strict=True)
+        ]
+        for name in ("local_rank", "ordinal", "uses", "reason"):
+            values[name] += [getattr(row, name) for row in rows]
+        values["certainty"] += [str(row.certainty) for row in rows]
+        for name in ("nvml_index", "name", "pci_bus_id", "uuid"):
+            values[name] += [getattr(gpu, name) for gpu in boards]
+        values["mig_uuid"] += [mig.uuid if mig else None for mig in migs]
+        values["memory_mib"] += [(mig or gpu).memory_mib for mig, gpu in zip(migs, boards, strict=True)]
+    frame = pd.DataFrame(values, columns=columns)
+    return frame.astype({name: "Int64" for name in columns if name in _INTEGERS})
 
 
 def cluster_drift_frame(found: ClusterDrift) -> pd.DataFrame:

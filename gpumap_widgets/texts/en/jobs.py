@@ -5,6 +5,7 @@ SENTENCES = {
     "jobs.unnamed": "this process",
     "jobs.process": "process {n}",
     "jobs.more": "{shown} and {n} more",
+    "jobs.many": "{first} … {last} ({n})",
     "jobs.on": "{workers} on the {gpu}",
     "jobs.more-groups": "; {n} more such groups",
     "jobs.wants": "{worker} wants {devices} of {count}",
