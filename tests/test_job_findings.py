@@ -37,7 +37,11 @@ ROWS: Mapping[str, Row] = {
     "nobody selects": Row(
         of("torchrun --nproc-per-node=4 t.py", set_device=False),
         ("no-set-device", "gpus-nobody-uses"),
-        ("ranks 0–3 on the RTX 4090 at 86:00.0", 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))', "nvidia-smi 3"),
+        (
+            "ranks 0–3 on the RTX 4090 at 86:00.0",
+            'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+            "nvidia-smi 3",
+        ),
     ),
     "more workers than GPUs": Row(
         of("torchrun --nproc-per-node=3 t.py", equal(2)),

@@ -94,7 +94,10 @@ def test_what_a_gpu_can_be_to_a_worker() -> None:
 
 
 def test_the_only_device_is_used_whatever_chooses() -> None:
-    assert states(matrix(of("CUDA_VISIBLE_DEVICES=0 python a.py & CUDA_VISIBLE_DEVICES=2,3 python b.py"))) == ["-*--", "--  "]
+    assert states(matrix(of("CUDA_VISIBLE_DEVICES=0 python a.py & CUDA_VISIBLE_DEVICES=2,3 python b.py"))) == [
+        "-*--",
+        "--  ",
+    ]
 
 
 def test_slices_of_one_gpu_stand_in_one_cell() -> None:
@@ -217,7 +220,10 @@ def test_text_from_outside_stays_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("torchrun", "4 workers: rank 0 uses cuda:0, the RTX 4090 (nvidia-smi 1, bus 86); rank 1 uses cuda:1, the Tesla"),
+        (
+            "torchrun",
+            "4 workers: rank 0 uses cuda:0, the RTX 4090 (nvidia-smi 1, bus 86); rank 1 uses cuda:1, the Tesla",
+        ),
         ("no set_device", "ranks 0–3 use cuda:0, the RTX 4090"),
         ("an offset", "ranks 1–3: the device that is asked for is not there"),
         ("64 ranks", "64 workers on 8 nodes: ranks 0, 8 … 56 use cuda:0"),
