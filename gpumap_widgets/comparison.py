@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from .edges import AGREES, CONFIRMED, DIFFERS, NOT_CHECKED, NOTHING, REFUTED, Heard, chain, edge_name, hear, say_of
+from .edges import AGREES, CONFIRMED, DIFFERS, NOT_CHECKED, NOTHING, REFUTED, Heard, chain, edge_name, hear
 from .frozen import FrozenDict
 from .identity import bare_uuid
-from .mapping import WITNESSES, Comparison, Edge, Message, Observation, Prediction, Step
+from .mapping import WITNESSES, Comparison, Edge, Message, Observation, Prediction, Step, message
 from .scenario import ENVIRONMENT
 
 
@@ -29,7 +29,7 @@ def compare(prediction: Prediction, observation: Observation, *more: Observation
     edges = _together(heard)
     failed = _failed(prediction, heard) if verdict == REFUTED else None
     if failed is not None:
-        said.append(say_of("compare.rule", rule=failed.message, source=failed.source))
+        said.append(message("compare.rule", rule=failed.message, source=failed.source))
     said += _about_the_run(prediction, heard)
     parts = tuple(_part(prediction, one) for one in heard) if len(heard) > 1 else ()
     joined = next((one.joined_by for one in heard if one.joined_by != NOTHING), NOTHING)
@@ -75,7 +75,7 @@ def _confirmed(agreeing: Sequence[Heard]) -> list[Message]:
     workers = {one.worker: len(one.edges) for one in agreeing}
     if len(workers) == 1:
         return list(agreeing[0].said)
-    return [say_of("compare.confirmed-workers", count=len(workers), devices=sum(workers.values()))]
+    return [message("compare.confirmed-workers", count=len(workers), devices=sum(workers.values()))]
 
 
 def _why_not(unclear: Sequence[Heard]) -> list[Message]:
@@ -92,19 +92,19 @@ def _reason(one: Heard) -> str:
 
 def _unheard(unclear: Iterable[Heard]) -> list[Message]:
     found = {one.observation.witness: one for one in reversed(list(unclear))}
-    return [say_of("compare.unheard", who=_who(name), reason=one.said[0]) for name, one in found.items()]
+    return [message("compare.unheard", who=_who(name), reason=one.said[0]) for name, one in found.items()]
 
 
 def _by(agreeing: Sequence[Heard]) -> list[Message]:
     names = dict.fromkeys(one.observation.witness for one in agreeing)
     who = [_who(name) for name in names]
     if len(who) > 1:
-        who[-2:] = [say_of("compare.and", first=who[-2], second=who[-1])]
-    return [say_of("compare.by", who=chain("compare.comma", who))] if who else []
+        who[-2:] = [message("compare.and", first=who[-2], second=who[-1])]
+    return [message("compare.by", who=chain("compare.comma", who))] if who else []
 
 
 def _who(witness: str) -> Message:
-    return say_of(f"witness.{witness}")
+    return message(f"witness.{witness}")
 
 
 def _against(against: Sequence[Heard], agreeing: Sequence[Heard]) -> list[Message]:
@@ -119,10 +119,10 @@ def _against(against: Sequence[Heard], agreeing: Sequence[Heard]) -> list[Messag
         return []
     near, far = sorted(pair, key=lambda one: WITNESSES.index(one.observation.witness))
     names = {"near": _who(near.observation.witness), "far": _who(far.observation.witness)}
-    said = [say_of("compare.contradiction", ordinal=_first_difference(near, far), **names)]
+    said = [message("compare.contradiction", ordinal=_first_difference(near, far), **names)]
     lost = _gone(near.observation, far.observation)
     if lost:
-        said.append(say_of("compare.gone-between", count=lost))
+        said.append(message("compare.gone-between", count=lost))
     return said
 
 
@@ -229,20 +229,20 @@ def _about_the_run(prediction: Prediction, heard: Sequence[Heard]) -> list[Messa
         return []
     said = list(dict.fromkeys(note for one in ran for note in one.observation.notes))
     if any(one.observation.simulated for one in ran):
-        said.append(say_of("compare.simulated"))
+        said.append(message("compare.simulated"))
     inside = next((one.observation.container for one in ran if one.observation.container), None)
     if inside:
-        said.append(say_of("compare.in-container", kind=inside))
+        said.append(message("compare.in-container", kind=inside))
     exercised = _exercised(heard)
     kinds = [layer.kind for layer in prediction.scenario.layers if layer.kind not in (ENVIRONMENT, *exercised)]
     if kinds:
         done = ", ".join(exercised)
         key = "compare.not-exercised" if done == "cuda" else "compare.exercised"
-        said.append(say_of(key, done=done, kinds=", ".join(dict.fromkeys(kinds))))
+        said.append(message(key, done=done, kinds=", ".join(dict.fromkeys(kinds))))
     count, workers = len(prediction.processes), {one.worker for one in ran}
     if len(workers) < count:
         key = "compare.first-process" if workers == {0} else "compare.some-processes"
-        said.append(say_of(key, count=count, ran=len(workers)))
+        said.append(message(key, count=count, ran=len(workers)))
     return said
 
 

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from .device_order import DOCUMENTED_VALUES
-from .explanation import clip, gpu_name, message, stop_reason
+from .explanation import clip, gpu_name, stop_reason
 from .frozen import FrozenDict
 from .layers.containers_flag import Request, read_gpus
 from .layers.containers_images import NVIDIA_VISIBLE_DEVICES
-from .mapping import Finding, Message, Prediction, Process
+from .mapping import Finding, Message, Prediction, Process, message
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, ENVIRONMENT, Layer
 from .topology import Gpu
 

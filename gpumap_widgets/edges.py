@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .certainty import Certainty
-from .frozen import FrozenDict
 from .identity import PciBusId, bare_uuid
-from .mapping import Device, Edge, Message, Observation, ObservedDevice, Prediction, Process
+from .mapping import Device, Edge, Message, Observation, ObservedDevice, Prediction, Process, message
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
 from .topology import Gpu, Topology
 
@@ -55,7 +54,7 @@ def hear(prediction: Prediction, seen: Observation) -> Heard:
     process = prediction.processes[worker]
     verdict, said = _verdict(edges, process, seen)
     if by == ADDRESS:
-        said.append(say_of("compare.by-address", lacking=_who_lacks(machine.uuids, seen)))
+        said.append(message("compare.by-address", lacking=_who_lacks(machine.uuids, seen)))
     other = _launched_otherwise(process, seen)
     if other is not None:
         verdict = REFUTED
@@ -79,15 +78,15 @@ def _worker(prediction: Prediction, seen: Observation) -> int | None:
 def _not_comparable(prediction: Prediction, observation: Observation, worker: int | None) -> Message | None:
     """Why the two say nothing about each other, before any device is looked at."""
     if prediction.error is not None or not prediction.processes:
-        return say_of("compare.error", reason=prediction.error or "")
+        return message("compare.error", reason=prediction.error or "")
     if observation.problem is not None:
         return observation.problem
     if worker is None:
-        return say_of("compare.no-such-worker", rank=observation.rank, count=len(prediction.processes))
+        return message("compare.no-such-worker", rank=observation.rank, count=len(prediction.processes))
     if observation.ran:
         return None  # the launcher's own doing: see `_launched_otherwise`
     if dict(observation.wanted_env) != dict(prediction.processes[worker].env):
-        return say_of("compare.other-scenario")
+        return message("compare.other-scenario")
     return _overridden(observation)
 
 
@@ -97,24 +96,24 @@ def _launched_otherwise(process: Process, seen: Observation) -> Message | None:
         return None
     names = sorted({*process.env, CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES} - _MEETING)
     different = [
-        say_of("compare.given", name=name, foretold=_value(process.env.get(name)), found=_value(seen.env.get(name)))
+        message("compare.given", name=name, foretold=_value(process.env.get(name)), found=_value(seen.env.get(name)))
         for name in names
         if process.env.get(name) != seen.env.get(name)
     ]
     if not different:
         return None
     launcher = ", ".join(seen.ran)
-    return say_of("compare.launched-otherwise", launcher=launcher, differences=chain("compare.list", different))
+    return message("compare.launched-otherwise", launcher=launcher, differences=chain("compare.list", different))
 
 
 def _overridden(observation: Observation) -> Message | None:
     asked, found = observation.wanted_env, observation.env
     different = [
-        say_of("compare.variable", name=name, asked=_value(asked.get(name)), found=_value(found.get(name)))
+        message("compare.variable", name=name, asked=_value(asked.get(name)), found=_value(found.get(name)))
         for name in sorted({*asked, *found})
         if asked.get(name) != found.get(name)
     ]
-    return say_of("compare.overridden", differences=chain("compare.list", different)) if different else None
+    return message("compare.overridden", differences=chain("compare.list", different)) if different else None
 
 
 class _Machine:
@@ -135,18 +134,18 @@ class _Machine:
         mine = {*self.uuids, *self.slices}
         if mine and uuids - {None}:
             if not mine & uuids:
-                return NOTHING, say_of("compare.other-machine")
+                return NOTHING, message("compare.other-machine")
             if not seen.devices or any(d.uuid for d in seen.devices):
                 return UUID, None
         if not seen.devices:
-            return NOTHING, say_of("compare.unknown-machine")
+            return NOTHING, message("compare.unknown-machine")
         places = {PciBusId.parse(d.pci_bus_id): d.name for d in seen.devices if d.pci_bus_id}
         if not self.addresses or not places:
-            return NOTHING, say_of("compare.nothing-joins", lacking=_who_lacks(mine or self.addresses, seen))
+            return NOTHING, message("compare.nothing-joins", lacking=_who_lacks(mine or self.addresses, seen))
         common = [(self.gpus[self.addresses[at]], name) for at, name in places.items() if at in self.addresses]
         if common and all(_same_model(gpu, name) for gpu, name in common):
             return ADDRESS, None
-        return NOTHING, say_of("compare.other-machine")
+        return NOTHING, message("compare.other-machine")
 
     def position(self, device: ObservedDevice, by: str) -> int | None:
         """Where a device that was seen stands in the description."""
@@ -187,9 +186,9 @@ def _edge(
         fields["seen"] = _gpu(seen.name or (here.label if here else "?"), seen.pci_bus_id, here)
         if here is not None and seen.uuid in machine.slices:
             profile = next(m.profile for m in here.mig_instances if m.uuid and bare_uuid(m.uuid) == seen.uuid)
-            fields["seen"] = say_of("compare.slice", profile=profile or "?", gpu=fields["seen"])
+            fields["seen"] = message("compare.slice", profile=profile or "?", gpu=fields["seen"])
     verdict, key = _judge(foretold, seen, position, machine, by)
-    return Edge(rank, ordinal, foretold, seen, verdict, say_of(key, **fields) if key else None, position)
+    return Edge(rank, ordinal, foretold, seen, verdict, message(key, **fields) if key else None, position)
 
 
 def _judge(
@@ -219,18 +218,18 @@ def _verdict(edges: tuple[Edge, ...], process: Process, seen: Observation) -> tu
     wrong = [edge for edge in edges if edge.verdict == DIFFERS]
     if wrong:
         names = ", ".join(edge_name(edge) for edge in wrong)
-        said = [say_of("compare.refuted", edges=names, reason=wrong[0].reason)]
-        said.append(say_of("compare.simulator-counts" if seen.simulated else "compare.hardware-counts"))
+        said = [message("compare.refuted", edges=names, reason=wrong[0].reason)]
+        said.append(message("compare.simulator-counts" if seen.simulated else "compare.hardware-counts"))
         doubt = {Certainty.GUESS: "compare.was-guess", Certainty.UNKNOWN: "compare.was-unknown"}
         if (key := doubt.get(process.certainty)) is not None:
-            said.append(say_of(key))
+            said.append(message(key))
         return REFUTED, said
     unclear = [edge for edge in edges if edge.verdict == NOT_CHECKED]
     if unclear:
-        return NOT_CHECKED, [say_of("compare.some-unclear", reason=unclear[0].reason)]
+        return NOT_CHECKED, [message("compare.some-unclear", reason=unclear[0].reason)]
     if not edges:
-        return CONFIRMED, [say_of("compare.confirmed-none")]
-    return CONFIRMED, [say_of("compare.confirmed" if len(edges) > 1 else "compare.confirmed-one", count=len(edges))]
+        return CONFIRMED, [message("compare.confirmed-none")]
+    return CONFIRMED, [message("compare.confirmed" if len(edges) > 1 else "compare.confirmed-one", count=len(edges))]
 
 
 def edge_name(edge: Edge) -> str:
@@ -240,15 +239,15 @@ def edge_name(edge: Edge) -> str:
 
 def _who_lacks(described: object, seen: Observation) -> Message:
     if not described:
-        return say_of("compare.description-lacks")
+        return message("compare.description-lacks")
     if seen.witness != "torch":
-        return say_of("compare.driver-lacks")
-    return say_of("compare.torch-lacks", version=seen.versions.get("torch", "?"))
+        return message("compare.driver-lacks")
+    return message("compare.torch-lacks", version=seen.versions.get("torch", "?"))
 
 
 def _foretold(device: Device) -> Message:
     gpu = _gpu(device.gpu.label, device.gpu.pci_bus_id, device.gpu)
-    return say_of("compare.slice", profile=device.mig.profile or "?", gpu=gpu) if device.mig else gpu
+    return message("compare.slice", profile=device.mig.profile or "?", gpu=gpu) if device.mig else gpu
 
 
 def _gpu(name: str, address: str | None, gpu: Gpu | None) -> Message:
@@ -256,22 +255,17 @@ def _gpu(name: str, address: str | None, gpu: Gpu | None) -> Message:
     short = name.removeprefix("NVIDIA ").removeprefix("GeForce ")
     pci = PciBusId.parse(address) if address else gpu.pci if gpu else None
     if pci is not None:
-        return say_of("compare.gpu-at", name=short, at=pci.short)
+        return message("compare.gpu-at", name=short, at=pci.short)
     if gpu is not None and gpu.nvml_index is not None:
-        return say_of("compare.gpu-index", name=short, index=gpu.nvml_index)
-    return say_of("compare.gpu", name=short)
+        return message("compare.gpu-index", name=short, index=gpu.nvml_index)
+    return message("compare.gpu", name=short)
 
 
 def _value(value: str | None) -> Message:
-    return say_of("compare.unset") if value is None else say_of("compare.value", value=value)
+    return message("compare.unset") if value is None else message("compare.value", value=value)
 
 
 def chain(key: str, messages: Sequence[Message]) -> Message:
     """Several messages as one."""
     first, *rest = messages
-    return say_of(key, first=first, second=chain(key, rest)) if rest else first
-
-
-def say_of(key: str, **fields: Any) -> Message:
-    """A message by key and fields."""
-    return Message(key, FrozenDict(fields))
+    return message(key, first=first, second=chain(key, rest)) if rest else first

@@ -14,8 +14,8 @@ from typing import Any
 
 from .certainty import Certainty
 from .errors import GpumapError
-from .explanation import gpu_name, message
-from .mapping import Message, Prediction, Process
+from .explanation import gpu_name
+from .mapping import Message, Prediction, Process, message
 from .misconceptions import COUNT, LIST, MISCONCEPTIONS, WHICH, Map, map_of
 from .resolver import resolve
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario

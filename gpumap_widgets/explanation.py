@@ -8,10 +8,9 @@ from typing import Any
 
 from .certainty import Basis, Certainty
 from .device_order import ORDER_RULES, DeviceOrder
-from .frozen import FrozenDict
 from .grammar import RULES, Token
 from .layers import fold
-from .mapping import Device, Message, Prediction, Process, Step
+from .mapping import Device, Message, Prediction, Process, Step, message
 from .picks import Pick, Stop
 from .scenario import CUDA_DEVICE_ORDER
 from .strength import WEIGHTS, Strength, strength
@@ -39,11 +38,6 @@ def explain(prediction: Prediction, worker: int = 0) -> tuple[Step, ...]:
         steps += _list(topology, process)
         steps += _numbering(topology, process)
     return tuple(steps)
-
-
-def message(key: str, **fields: Any) -> Message:
-    """A message by key and fields."""
-    return Message(key, FrozenDict(fields))
 
 
 def clip(text: str, width: int = 60) -> str:

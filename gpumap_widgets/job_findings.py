@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from .diagnosis import FindingRule
-from .explanation import device_name, gpu_name, message
+from .explanation import device_name, gpu_name
 from .frozen import FrozenDict
-from .mapping import Finding, Message, Prediction, Process
+from .mapping import Finding, Message, Prediction, Process, message
 from .texts import say
 
 MOST_NAMED = 8

@@ -36,6 +36,11 @@ class Message:
         return self.text()
 
 
+def message(key: str, /, **fields: Any) -> Message:
+    """A message by key and fields."""
+    return Message(key, FrozenDict(fields))
+
+
 class Device(NamedTuple):
     """One CUDA device of a process."""
 

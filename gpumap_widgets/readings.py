@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from . import tool_readers as by
 from .certainty import Certainty
-from .explanation import message
-from .mapping import Message, Prediction, Process
+from .mapping import Message, Prediction, Process, message
 from .texts import say
 
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from .certainty import Certainty
 from .device_order import pci_order
 from .errors import GpumapError
-from .explanation import message
 from .frozen import FrozenDict
-from .mapping import Message, Prediction
+from .mapping import Message, Prediction, message
 from .resolver import resolve
 from .scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from .topology import Gpu, Topology

@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import UnreadableTasks
-from .explanation import gpu_name, message
+from .explanation import gpu_name
 from .frozen import FrozenDict
 from .identity import PrefixIndex
 from .layers import environment
-from .mapping import Finding
+from .mapping import Finding, message
 from .scenario import CUDA_VISIBLE_DEVICES, Layer, Scenario
 from .topology import Topology
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import GpumapError
-from ..explanation import message
-from ..mapping import Finding
+from ..mapping import Finding, message
 from ..sources.checked import OddData, Spec, fields_of, is_time, list_of, object_in, object_of, wrong
 from ..texts import say
 from .schema import MARK, SCHEMA

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..explanation import gpu_name, message
+from ..explanation import gpu_name
 from ..frozen import FrozenDict
-from ..mapping import Finding
+from ..mapping import Finding, message
 from ..scenario import CUDA_VISIBLE_DEVICES
 from .process import ProcessInspection
 

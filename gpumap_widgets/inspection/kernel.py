@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from ..certainty import Certainty
 from ..errors import NoDriver
-from ..explanation import device_name, message
+from ..explanation import device_name
 from ..frozen import FrozenDict
-from ..mapping import Message, ObservedDevice, Prediction
+from ..mapping import Message, ObservedDevice, Prediction, message
 from ..sources.nvml import this_machine
 from ..topology import Topology
 from .driver import NOT_STARTED, STARTED, UNKNOWN, DriverView, loaded_driver

@@ -15,8 +15,8 @@ from typing import Any
 
 from ..certainty import Certainty, least
 from ..errors import GpumapError, NoDriver
-from ..explanation import device_name, gpu_name, message
-from ..mapping import Device, Finding, Message, Prediction
+from ..explanation import device_name, gpu_name
+from ..mapping import Device, Finding, Message, Prediction, message
 from ..resolver import resolve
 from ..scenario import Scenario
 from ..sources.nvml import GpuProcess, processes, this_machine

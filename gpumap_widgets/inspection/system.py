@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..explanation import clip, message
+from ..explanation import clip
 from ..frozen import FrozenDict
-from ..mapping import Message
+from ..mapping import Message, message
 from ..scenario import is_relevant
 from ..sources.capsule.value import SECRET
 

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Mapping
 
 from ..certainty import Certainty
-from ..explanation import message
 from ..frozen import FrozenDict
 from ..identity import bare_uuid
-from ..mapping import Message, ObservedDevice, Prediction
+from ..mapping import Message, ObservedDevice, Prediction, message
 from ..resolver import resolve
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from ..topology import Topology

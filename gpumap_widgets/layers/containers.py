@@ -9,7 +9,7 @@ from typing import Any
 from ..certainty import Certainty
 from ..device_order import device_order
 from ..frozen import FrozenDict
-from ..mapping import Message, Step
+from ..mapping import Message, Step, message
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Layer
 from ..topology import Topology
 from . import variables
@@ -24,7 +24,6 @@ from .containers_requests import (
     TOOLKIT,
     Asked,
     gpus_asked,
-    refusal,
     requests_of,
     select,
     step,
@@ -46,7 +45,7 @@ def left_over(view: View, topology: Topology) -> Step:
 def apply_docker(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
     """A container of Docker: the GPUs that it was given, numbered from 0, and an environment of its own."""
     if options.get("refused") in ("both", "capabilities", "ids"):
-        return Outcome((), error=refusal(f"error.compose.{options['refused']}"))
+        return Outcome((), error=message(f"error.compose.{options['refused']}"))
     changes = environment_of(options, view.env)
     wrapped = {NVIDIA_VISIBLE_DEVICES: view.env["NV_GPU"].replace(" ", ",")} if _wrapped(view, options) else {}
     env = {**options.get("image_env", {}), **wrapped, **{n: v for n, v in changes.items() if v is not None}}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..certainty import Certainty
 from ..frozen import FrozenDict
-from ..mapping import Step
+from ..mapping import Step, message
 from ..scenario import Layer
 from ..topology import Topology
 from . import variables
@@ -16,7 +16,7 @@ from .containers import left_over
 from .containers_commands import listed, problem, switched_on
 from .containers_flag import Refused, read_fields
 from .containers_images import NVIDIA_VISIBLE_DEVICES, given, image_env
-from .containers_requests import Asked, refusal, select, step
+from .containers_requests import Asked, select, step
 from .options import Option, Options
 from .words import Word, fill
 
@@ -28,7 +28,7 @@ PREFIXES = ("SINGULARITYENV_", "APPTAINERENV_")
 def apply_apptainer(view: View, options: Mapping[str, Any], topology: Topology) -> Outcome:
     """A container of Apptainer: all device nodes with ``--nv``, the host's environment unless it is cleaned."""
     if isinstance(options.get("refused"), str):
-        return Outcome((), error=refusal("error.apptainer.env", text=variables.clip(options["refused"])))
+        return Outcome((), error=message("error.apptainer.env", text=variables.clip(options["refused"])))
     steps: list[Step] = []
     inner = view
     if options.get("nvccli"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..certainty import Certainty
-from ..mapping import Message, Step
+from ..mapping import Message, Step, message
 from ..scenario import Layer
 from ..topology import Topology
 from . import variables
@@ -15,7 +15,7 @@ from .base import Outcome, View
 from .containers import apply_docker, contain, docker, kept_out, left_over, more_nodes
 from .containers_flag import Refused, read_fields
 from .containers_images import NVIDIA_VISIBLE_DEVICES, environment_of
-from .containers_requests import TOOLKIT, Asked, at_least, by_variable, refusal, select, step
+from .containers_requests import TOOLKIT, Asked, at_least, by_variable, select, step
 
 PODMAN = "containers/podman libpod/util.go and docs/source/markdown/options, read at c6580b4"
 NERDCTL = "containerd/nerdctl pkg/cmd/container/run_gpus.go and docs/gpu.md, read at v2.3"
@@ -35,7 +35,7 @@ def apply_podman(view: View, options: Mapping[str, Any], topology: Topology) -> 
     if isinstance(asked, Message):
         return Outcome((), error=asked)
     if asked.names and at_least(options.get("podman"), _CDI_SINCE) is False:
-        return Outcome((), error=refusal("error.podman.no-cdi"), certainty=Certainty.LIKELY)
+        return Outcome((), error=message("error.podman.no-cdi"), certainty=Certainty.LIKELY)
     env = _environment(options, view.env)
     if asked.names is None and options.get("toolkit") == "legacy":
         asked = by_variable({**options, "toolkit": "legacy"}, env)
@@ -73,13 +73,13 @@ def _cdi_names(options: Mapping[str, Any]) -> Asked | Message:
     for value in options.get("gpus", ()):
         fields = read_fields(value)
         if isinstance(fields, Refused):
-            return refusal("error.podman.flag", value=variables.clip(value), why=fields.why)
+            return message("error.podman.flag", value=variables.clip(value), why=fields.why)
         names += [_KIND + field for field in fields]
     if not names:
         return Asked(None)
     foreign = next((name for name in names if not name.startswith(_KIND)), None)
     if foreign is not None:
-        return refusal("error.podman.cdi", name=foreign)
+        return message("error.podman.cdi", name=foreign)
     return Asked(tuple(dict.fromkeys(name.removeprefix(_KIND) for name in names)), "cdi", value="void")
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..certainty import Certainty, least
 from ..frozen import FrozenDict
-from ..mapping import Message, Step
+from ..mapping import Message, Step, message
 from ..topology import Topology
 from . import variables
 from .base import Outcome, View
@@ -49,11 +49,6 @@ def step(key: str, source: str, certainty: Certainty = Certainty.CERTAIN, /, **f
     return Step("container", Message, (key, FrozenDict(fields)), certainty, source)
 
 
-def refusal(key: str, /, **fields: Any) -> Message:
-    """What a tool refuses."""
-    return Message(key, FrozenDict(fields))
-
-
 def at_least(version: Any, wanted: Sequence[int]) -> bool | None:
     """Whether a version is that new; None for what is no version, or too short a one to tell."""
     parts = str(version or "").removeprefix("v").split(".")[: len(wanted)]
@@ -71,7 +66,7 @@ def requests_of(options: Mapping[str, Any]) -> list[Request] | Message:
     for value in options.get("gpus", ()):
         request = read_gpus(value)
         if isinstance(request, Refused):
-            return refusal("error.docker.flag", value=variables.clip(value), why=request.why)
+            return message("error.docker.flag", value=variables.clip(value), why=request.why)
         found.append(request)
     for row in options.get("requests", ()):
         caps = tuple(row.get("capabilities", ("gpu",)))
@@ -83,9 +78,9 @@ def ids_of(request: Request) -> tuple[str, ...] | Message:
     """What the daemon makes of one request: names of GPUs, or what it answers instead."""
     capabilities = " ".join(request.capabilities)
     if request.driver not in ("", "nvidia", "cdi") or not set(request.capabilities) <= _CAPABILITIES:
-        return refusal("error.docker.driver", driver=request.driver, capabilities=capabilities)
+        return message("error.docker.driver", driver=request.driver, capabilities=capabilities)
     if request.number != 0 and request.ids:
-        return refusal("error.docker.both")
+        return message("error.docker.both")
     if request.ids:
         return request.ids
     return ("all",) if request.number < 0 else tuple(map(str, range(min(request.number, MOST_GPUS))))
@@ -117,7 +112,7 @@ def gpus_asked(options: Mapping[str, Any], env: Mapping[str, str]) -> Asked | Me
             names.append(ids)
     foreign = next((name for name in cdi if not name.startswith("nvidia.com/gpu=")), None)
     if foreign is not None:
-        return refusal("error.docker.cdi-name" if "=" in foreign else "error.docker.device", name=foreign)
+        return message("error.docker.cdi-name" if "=" in foreign else "error.docker.device", name=foreign)
     if cdi:
         listed = tuple(name.partition("=")[2] for name in cdi) + tuple(one for ids in names for one in ids)
         return Asked(tuple(dict.fromkeys(listed)), "cdi", value="void", certainty=Certainty.CERTAIN)
@@ -183,7 +178,7 @@ def select(view: View, asked: Asked, topology: Topology) -> tuple[View, tuple[St
         certainty = least((certainty, Certainty.LIKELY))
         steps.append(_paths_differ(other, other_path))
     if found.unknown is not None:
-        error = refusal(f"error.container.unknown-{asked.path}", name=found.unknown)
+        error = message(f"error.container.unknown-{asked.path}", name=found.unknown)
         return Outcome((), tuple(steps), error=error, certainty=certainty)
     if asked.path == "cdi" and not found.positions and asked.names:
         certainty = least((certainty, Certainty.LIKELY))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..frozen import FrozenDict
 from ..identity import bare_uuid
-from ..mapping import Message, Observation, ObservedDevice
+from ..mapping import Message, Observation, ObservedDevice, message
 from ..scenario import CUDA_VISIBLE_DEVICES
 from .environment import read_back
 
@@ -37,7 +37,7 @@ class NoAnswerError(Exception):
 
     def __init__(self, key: str, **fields: Any) -> None:
         super().__init__(key)
-        self.problem = _say(key, **fields)
+        self.problem = message(key, **fields)
 
 
 def observation_from(
@@ -110,12 +110,12 @@ def _torch_problem(facts: Facts) -> Message | None:
     if "torch_error" in facts:
         kind, text, missing = facts["torch_error"]
         if missing:
-            return _say("live.no-torch", executable=executable)
-        return _say("live.broken-torch", executable=executable, error=f"{kind}: {_first_line(text)}")
+            return message("live.no-torch", executable=executable)
+        return message("live.broken-torch", executable=executable, error=f"{kind}: {_first_line(text)}")
     torch = facts["torch"]
     if not torch["built"]:
         key = "live.rocm-build" if torch.get("hip") else "live.cpu-build"
-        return _say(key, executable=executable, version=torch["version"])
+        return message(key, executable=executable, version=torch["version"])
     return None
 
 
@@ -124,43 +124,39 @@ def _driver_problem(facts: Facts, *, asked_torch: bool) -> Message | None:
         return None
     if not facts["libcuda"]:
         error = facts.get("libcuda_error")
-        return _say("live.driver-broken", error=_first_line(error)) if error else _say("live.no-driver")
+        return message("live.driver-broken", error=_first_line(error)) if error else message("live.no-driver")
     code = facts["cuinit"]
     if code == 0 and facts["count"] and asked_torch:  # the driver is content, torch is not
         return _torch_failed(facts)
     if code == 0 and "call_error" in facts:
         call, code, name = facts["call_error"]
-        return _say("live.driver-call", call=call, code=code, name=name)
+        return message("live.driver-call", call=call, code=code, name=name)
     if code in (0, NO_DEVICE):
         return _no_device(facts)
     name = CUINIT.get(code) or facts.get("cuinit_name", "?")
     if code in _ADVISED:
-        return _say(f"live.cuinit-{code}", code=code, name=name)
-    return _say("live.cuinit", code=code, name=name)
+        return message(f"live.cuinit-{code}", code=code, name=name)
+    return message("live.cuinit", code=code, name=name)
 
 
 def _torch_failed(facts: Facts) -> Message:
     torch, driver = facts["torch"], facts.get("driver_cuda")
     if _major(driver) < _major(torch["cuda"]):
-        return _say("live.old-driver", driver=driver, cuda=torch["cuda"])
+        return message("live.old-driver", driver=driver, cuda=torch["cuda"])
     kind, text = facts.get("cuda_error") or ("", "")
-    return _say("live.torch-failed", error=f"{kind}: {_first_line(text)}")
+    return message("live.torch-failed", error=f"{kind}: {_first_line(text)}")
 
 
 def _no_device(facts: Facts) -> Message | None:
     """The driver says 100 for an empty list just as for an empty machine: NVML tells them apart."""
     present, listed = facts.get("present"), CUDA_VISIBLE_DEVICES in facts["env"]
     if present is None:
-        return _say("live.no-device-unclear" if listed else "live.no-device")
+        return message("live.no-device-unclear" if listed else "live.no-device")
     if not present:
-        return _say("live.no-device")
+        return message("live.no-device")
     if listed and any(uuid for uuid, _ in present):
         return None
-    return _say("live.not-opened", count=len(present))
-
-
-def _say(key: str, **fields: Any) -> Message:
-    return Message(key, FrozenDict(fields))
+    return message("live.not-opened", count=len(present))
 
 
 def _major(version: str | None) -> int:

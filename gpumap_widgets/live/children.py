@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from ..frozen import FrozenDict
-from ..mapping import Message
+from ..mapping import Message, message
 from .program import child_command, last_lines, leash_for
 
 WINDOWS = sys.platform == "win32"
@@ -45,7 +44,7 @@ class Child:
         ``within``: seconds after which it is stopped; None where whoever waits sees to that.
         """
         if within is not None:
-            said = _say("live.child-timed-out", seconds=f"{within:g}")
+            said = message("live.child-timed-out", seconds=f"{within:g}")
             clock = threading.Timer(within, self.stop, (said,))
             clock.daemon = True
             clock.start()
@@ -59,7 +58,7 @@ class Child:
                     return self._stopped
                 self._process = process = start(self._command, self._env)
         except (OSError, ValueError) as exc:  # no such program, a variable that no process can have
-            return _say("live.child-not-launched", error=f"{type(exc).__name__}: {exc}")
+            return message("live.child-not-launched", error=f"{type(exc).__name__}: {exc}")
         with process:
             errors: list[bytes] = []
             reader = threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True)  # type: ignore[union-attr]
@@ -111,8 +110,4 @@ def _facts_in(output: bytes, status: int, errors: bytes) -> dict[str, Any] | Mes
         return dict(json.loads(lines[-1]))
     except (IndexError, TypeError, ValueError):
         how = next((known.name for known in signal.Signals if known == -status), str(status))
-        return _say("live.child-died", status=how, tail=last_lines(errors) or "-")
-
-
-def _say(key: str, **fields: Any) -> Message:
-    return Message(key, FrozenDict(fields))
+        return message("live.child-died", status=how, tail=last_lines(errors) or "-")

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..explanation import message
-from ..mapping import Message
+from ..mapping import Message, message
 from ..texts import say
 from .measured import Measurements
 from .options import BALANCED, FASTEST, Option, Setting

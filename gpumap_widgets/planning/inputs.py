@@ -7,8 +7,8 @@ import re
 from typing import NamedTuple
 
 from ..errors import ImpossiblePlan
-from ..explanation import clip, message
-from ..mapping import Message
+from ..explanation import clip
+from ..mapping import Message, message
 from .tasks import LATENCY, Workload
 from .workers import Seconds
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..explanation import message
-from ..mapping import Message
+from ..mapping import Message, message
 from ..topology import Gpu
 from .tasks import LATENCY, Copy
 from .wording import digits

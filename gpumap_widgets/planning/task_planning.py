@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..certainty import Certainty
 from ..errors import ImpossiblePlan
-from ..explanation import message
 from ..frozen import FrozenDict
-from ..mapping import Message
+from ..mapping import Message, message
 from ..resolver import resolve
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, Scenario
 from ..texts import say

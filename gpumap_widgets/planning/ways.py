@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ..explanation import message
+from ..mapping import message
 from .options import ALIKE, ALONE, BALANCED, EQUAL, FASTEST, Option, Setting, option, spread
 from .ranges import UNKNOWN, Range, exactly
 from .splitting import balanced, even_time

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..comparison import compare
-from ..explanation import message
 from ..frozen import FrozenDict
-from ..mapping import Observation, Prediction
+from ..mapping import Observation, Prediction, message
 from ..resolver import resolve
 from ..scenario import CUDA_VISIBLE_DEVICES, ENVIRONMENT, Layer, Scenario
 from ..sources.capsule import Capsule

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UnreadableTopology
-from ..explanation import message
 from ..frozen import FrozenDict
-from ..mapping import WITNESSES, Message, Observation, ObservedDevice
+from ..mapping import WITNESSES, Message, Observation, ObservedDevice, message
 from ..resolver import resolve
 from ..scenario import Layer, Scenario, asdict_topology
 from ..sources.capsule.reading import topology_of

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..comparison import compare
-from ..explanation import message
-from ..mapping import Comparison, Message, Observation, Prediction
+from ..mapping import Comparison, Message, Observation, Prediction, message
 from ..texts import say
 
 MARK, SCHEMA = "gpumap_recording", 1

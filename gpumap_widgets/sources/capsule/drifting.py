@@ -10,9 +10,9 @@ from typing import Any
 
 from ...catalog import look_up
 from ...errors import GpumapError
-from ...explanation import gpu_name, message
+from ...explanation import gpu_name
 from ...identity import bare_uuid
-from ...mapping import Message
+from ...mapping import Message, message
 from ...texts import say
 from ...topology import Gpu
 from .masking import SHOWN
