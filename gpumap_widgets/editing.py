@@ -8,12 +8,12 @@ from .frozen import FrozenDict
 from .layers import LAYERS, environment
 from .mapping import Prediction, Process
 from .resolver import resolve
-from .scenario import CUDA_VISIBLE_DEVICES, ENVIRONMENT, Layer, Scenario
+from .scenario import CUDA_VISIBLE_DEVICES, Layer, Scenario
 
 
 def environment_at_hand(scenario: Scenario) -> Mapping[str, str]:
     """The variables set in the place where an edit belongs: the innermost that a container does not throw away."""
-    place = _place(scenario.layers)
+    place = scenario.innermost(_fresh(scenario.layers))
     return FrozenDict() if place is None else scenario.layers[place].options.get("set", FrozenDict())
 
 
@@ -22,10 +22,10 @@ def with_variables(scenario: Scenario, **changes: str | None) -> Scenario:
 
     Behind a container that starts with an environment of its own there may be none yet: then a layer is added there.
     """
-    place = _place(scenario.layers)
+    start = _fresh(scenario.layers)
+    place = scenario.innermost(start)
     layers = list(scenario.layers)
     if place is None:
-        start = _fresh(scenario.layers)
         given = {name: value for name, value in changes.items() if value is not None}
         layers.insert(start, environment(given))
         return Scenario(scenario.topology, tuple(layers))
@@ -37,14 +37,6 @@ def _fresh(layers: tuple[Layer, ...]) -> int:
     """The place behind the last layer that starts with an environment of its own."""
     found = [i + 1 for i, layer in enumerate(layers) if layer.enabled and (row := LAYERS.get(layer.kind)) and row.fresh]
     return found[-1] if found else 0
-
-
-def _place(layers: tuple[Layer, ...]) -> int | None:
-    start = _fresh(layers)
-    for i in reversed(range(start, len(layers))):
-        if layers[i].kind == ENVIRONMENT and layers[i].enabled and not layers[i].options.get("late"):
-            return i
-    return None
 
 
 def toggle(prediction: Prediction, position: int, worker: int = 0) -> str | None:

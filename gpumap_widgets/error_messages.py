@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .certainty import Certainty, least
+from .certainty import Certainty
 from .explanation import clip, gpu_name
 from .frozen import FrozenDict
 from .identity import PciBusId
@@ -190,15 +190,12 @@ def _by_capacity(
     fits = tuple(
         i for i, gpu in enumerate(gpus) if gpu.memory_mib and _ROOM[0] <= gib * _MIB_A_GIB / gpu.memory_mib <= _ROOM[1]
     )
-    if not positions or gpus[positions[0]].memory_mib is None:
-        return (
-            ("oom-other" if fits else "oom"),
-            fits or positions,
-            Certainty.LIKELY if len(fits) == 1 else Certainty.UNKNOWN,
-        )
-    if positions[0] in fits:
+    if positions and positions[0] in fits:
         return "oom", positions, certainty
-    return "oom-other", fits, least((Certainty.LIKELY,)) if len(fits) == 1 else Certainty.UNKNOWN
+    told = Certainty.LIKELY if len(fits) == 1 else Certainty.UNKNOWN
+    if positions and gpus[positions[0]].memory_mib is not None:
+        return "oom-other", fits, told
+    return "oom-other" if fits else "oom", fits or positions, told
 
 
 def _names(prediction: Prediction, positions: tuple[int, ...]) -> str:

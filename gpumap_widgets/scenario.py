@@ -139,7 +139,7 @@ class Scenario:
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables that the innermost environment layer sets, of those that reach CUDA in time."""
-        place = self._innermost()
+        place = self.innermost()
         return FrozenDict() if place is None else self.layers[place].options.get("set", FrozenDict())
 
     @property
@@ -156,7 +156,7 @@ class Scenario:
         """The same scenario with variables of the innermost environment layer set, or unset where None."""
         values = {k: v for k, v in {**self.environment, **changes}.items() if v is not None}
         layers = list(self.layers)
-        place = self._innermost()
+        place = self.innermost()
         if place is None:
             return Scenario(self.topology, (*layers, Layer(ENVIRONMENT, {"set": values})))
         options = {**layers[place].options, "set": values}
@@ -167,9 +167,9 @@ class Scenario:
         layers[place] = Layer(ENVIRONMENT, {**options, **({"unset": sorted(unset)} if unset else {})})
         return Scenario(self.topology, tuple(layers))
 
-    def _innermost(self) -> int | None:
-        """Place of the innermost environment layer that is on and in time for CUDA."""
-        for i in reversed(range(len(self.layers))):
+    def innermost(self, start: int = 0) -> int | None:
+        """Place of the innermost environment layer, from ``start`` on, that is on and in time for CUDA; None for none."""
+        for i in reversed(range(start, len(self.layers))):
             layer = self.layers[i]
             if layer.kind == ENVIRONMENT and layer.enabled and not layer.options.get("late"):
                 return i

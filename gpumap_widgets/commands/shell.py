@@ -74,7 +74,6 @@ _HERE = re.compile(r"\d*<<-?[ \t]*(['\"]?)([A-Za-z_][\w.-]*)\1", re.ASCII)
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|()<>#]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]", re.ASCII)
 _BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)((?::?-)[^{}$`'\"]*)?\}", re.ASCII)
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
 
 
 def read_script(text: str) -> tuple[Token, ...]:

@@ -34,7 +34,6 @@ _NVML_PATIENCE = 3.0
 """Seconds that NVML may take once CUDA has answered: a lost GPU can keep it busy, and its part is a side matter."""
 _MAJOR, _MINOR = 75, 76
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR."""
-_UNSET = 2**64 - 1
 
 
 # --- the process -----------------------------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from ..mapping import Prediction, Process
 
 MOST_ROWS = 32
-_NAME = 18
-_SUB = 26
 
 
 @dataclass(frozen=True)
