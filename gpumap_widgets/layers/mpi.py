@@ -12,7 +12,7 @@ from ..scenario import CUDA_VISIBLE_DEVICES, Layer
 from ..topology import Topology
 from .base import LayerRow, Outcome, Recognised, View
 from .options import Option, Options
-from .shapes import NUMBER, SWITCH, TABLE, TEXT, facts, shaped
+from .shapes import NUMBER, SWITCH, TABLE, TEXT, count_of, facts, shaped
 from .telling import Teller, crowd
 from .words import Word
 
@@ -53,7 +53,7 @@ def mpirun(count: int, *, mpi: str = "openmpi") -> Layer:
 def _recognise_mpirun(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised:
     found = _MPIRUN.parse(words[1:])
     options: dict[str, Any] = {"mpi": str(assume.get("mpi", "openmpi"))}
-    if (count := _whole(found.text("count"))) is not None:
+    if (count := count_of(found.text("count"))) is not None:
         options["count"] = count
     exported = [word.text for word in found.values.get("export", ()) if "=" in word.text and not word.unknown]
     if exported:
@@ -102,7 +102,7 @@ def horovod(count: int) -> Layer:
 
 def _recognise_horovod(words: tuple[Word, ...], assume: Mapping[str, Any]) -> Recognised:
     found = _HOROVODRUN.parse(words[1:])
-    options: dict[str, Any] = {"count": _whole(found.text("count")) or 1}
+    options: dict[str, Any] = {"count": count_of(found.text("count")) or 1}
     options |= facts(assume, set_device=SWITCH)
     options |= {"unrecognised": found.unrecognised} if found.unrecognised else {}
     return Recognised((Layer("horovod", options),))
@@ -142,7 +142,7 @@ def _recognise_torchx(words: tuple[Word, ...], _: Mapping[str, Any]) -> Recognis
         if text == "-j" and (found := _NODES.match(texts[at + 1])) is not None:
             options |= {"replicas": int(found[1] or 1), "nproc": int(found[2])}
         elif text == "--gpu":
-            options["gpus"] = _whole(texts[at + 1]) or 0
+            options["gpus"] = count_of(texts[at + 1]) or 0
     return Recognised((Layer("torchx", options),))
 
 
@@ -160,10 +160,6 @@ def _apply_torchx(view: View, options: Mapping[str, Any], _: Topology) -> Outcom
             views.append(replace(one, rank=node * nproc + k, local_rank=k, node_rank=node, chosen=(k,)))
     key = "step.torchx.set" if options.get("auto_set") and gpus else "step.torchx"
     return Outcome(tuple(views), (_TORCHX_TELL.step(key, replicas=replicas, nproc=nproc),))
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < len("100000") else None
 
 
 ROWS: Mapping[str, LayerRow] = {

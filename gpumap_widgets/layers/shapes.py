@@ -77,6 +77,11 @@ def whole(text: str) -> int | None:
     return value if abs(value) < _LARGEST else None
 
 
+def count_of(text: str | None) -> int | None:
+    """A plain count in at most five ASCII digits, as an option gives it; None for any other text."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < len("100000") else None
+
+
 def amount_of(text: str) -> float | None:
     """An amount such as ``0.5``; None for any other text."""
     return float(text) if _AMOUNT.fullmatch(text.strip()) else None

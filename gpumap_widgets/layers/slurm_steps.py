@@ -17,7 +17,7 @@ from ..topology import Topology
 from .allocation import Allocation, allocation, numbers_of, uuids_of
 from .base import LayerRow, Outcome, Recognised, View
 from .options import Option, Options, Parsed
-from .shapes import NUMBER, NUMBERS, SWITCH, TEXT, facts, shaped
+from .shapes import NUMBER, NUMBERS, SWITCH, TEXT, count_of, facts, shaped
 from .telling import Teller, crowd
 from .words import Word
 
@@ -101,7 +101,8 @@ def _gpus(found: Parsed) -> int:
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < len("100000") else otherwise
+    found = count_of(text)
+    return otherwise if found is None else found
 
 
 def _counted(text: str | None) -> int:
