@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import GpumapError, UnreadableTopology
-from .texts import say
+from .texts import safe_text, say
 
 if TYPE_CHECKING:
     from .cli_records import Told
@@ -57,17 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: str) -> int:
-    sys.stderr.write(_plain(say("cli.error", error=error)) + "\n")
+    sys.stderr.write(safe_text(say("cli.error", error=error)) + "\n")
     return FAILED
 
 
-def _plain(text: str) -> str:
-    """Text of a file or of the environment must not move the cursor of a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
-
-
 def _print(text: str) -> None:
-    sys.stdout.write(_plain(text) + "\n")
+    sys.stdout.write(safe_text(text) + "\n")
 
 
 def _print_json(value: object) -> None:

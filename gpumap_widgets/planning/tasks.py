@@ -13,7 +13,7 @@ from ..errors import ImpossiblePlan
 from ..mapping import Message
 from ..scenario import Scenario
 from ..tasks import Task, TaskTable
-from ..texts import say
+from ..texts import one_line, say
 from ..topology import Gpu, Topology
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -141,7 +141,7 @@ class TaskPlan:
                     one.name,
                     (one.gpu.uuid,),
                     one.copy.task.command,
-                    comment=_one_line(f"{one.gpu.short_name}: {one.reason}"),
+                    comment=one_line(f"{one.gpu.short_name}: {one.reason}"),
                 )
                 for one in rows
                 if one.gpu is not None and one.gpu.uuid
@@ -153,7 +153,7 @@ class TaskPlan:
         left = [one for one in self.placed if one.gpu is None or not one.gpu.uuid]
         why = (one.reason if one.gpu is None else say("task.no-uuid", gpu=one.gpu.label) for one in left)
         return self.table.to_text() + "".join(
-            f"# {one.name}: {_one_line(str(said))}\n" for one, said in zip(left, why, strict=True)
+            f"# {one.name}: {one_line(str(said))}\n" for one, said in zip(left, why, strict=True)
         )
 
     def __str__(self) -> str:
@@ -171,8 +171,3 @@ class TaskPlan:
         from ..views.frames import tasks_frame
 
         return tasks_frame(self)
-
-
-def _one_line(text: str) -> str:
-    """Names of GPUs come from pasted text, and a line of a table is a row of it."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ..texts import say
+from ..texts import one_line, say
 
 MOST = 4096
 """Most entries of an object."""
@@ -109,7 +109,7 @@ def shown(value: object) -> str:
 
 def shortened(text: str) -> str:
     """A text from outside in a few characters that can be printed."""
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in text[:60])
+    shown = one_line(text[:60])
     return f"{shown}…" if len(text) > len(shown) else shown
 
 

@@ -33,3 +33,13 @@ def sentences(lang: str) -> dict[str, str]:
 def say(key: str, lang: str = "en", /, **fields: Any) -> str:
     """The sentence for a key, its fields filled in. Raises KeyError for a key or a field that is not there."""
     return sentences(lang)[key].format_map(fields)
+
+
+def one_line(text: str) -> str:
+    """A text from outside in one line: its control characters must not move the cursor of a terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def safe_text(text: str) -> str:
+    """The same for a text that has lines of its own."""
+    return "\n".join(map(one_line, text.split("\n")))

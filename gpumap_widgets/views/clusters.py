@@ -16,7 +16,7 @@ from ..topology import Topology
 from .html import MOST_ROWS, certainty_badge, page, plain_table, tag
 from .matrix import Block, Matrix, block, empty_block
 from .matrix_text import matrix_text
-from .plain import grid, one_line_each
+from .plain import grid, printable
 from .workers import matrix_html
 
 _MOST_HOSTS = 6
@@ -25,7 +25,7 @@ _MOST_HOSTS = 6
 def cluster_text(cluster: Cluster) -> str:
     """The hosts, equal ones in one row."""
     head = [say(f"column.{name}") for name in _COLUMNS]
-    return "\n".join(one_line_each([_title(cluster), grid(head, _kinds(cluster))]))
+    return printable([_title(cluster), grid(head, _kinds(cluster))])
 
 
 def cluster_html(cluster: Cluster) -> str:
@@ -95,7 +95,7 @@ def cluster_prediction_text(prediction: ClusterPrediction) -> str:
     """How many workers where, the matrix, and what is worth saying."""
     lines = [*_summary(prediction), matrix_text(cluster_matrix(prediction))]
     lines += [" ".join(filter(None, (head, text, fix))) for head, text, fix in _findings(prediction)]
-    return "\n".join(one_line_each(lines))
+    return printable(lines)
 
 
 def cluster_prediction_html(prediction: ClusterPrediction) -> str:
@@ -141,7 +141,7 @@ def cluster_drift_text(found: ClusterDrift) -> str:
         )
         for row in found.rows
     ]
-    return "\n".join(one_line_each([*lines, *_came_and_went(found)]))
+    return printable([*lines, *_came_and_went(found)])
 
 
 def cluster_drift_html(found: ClusterDrift) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
@@ -14,7 +14,7 @@ from ..mapping import Finding
 from ..scenario import CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES
 from ..texts import say
 from .html import findings_html, page, plain_table, tag
-from .plain import grid
+from .plain import grid, printable
 from .rows import memory_text
 from .text import number
 
@@ -167,12 +167,7 @@ def _text(report: _Report) -> str:
     for finding in report.findings:
         fields = {"severity": say(f"severity.{finding.severity}"), "message": finding.message}
         lines.append(say("inspect.finding", remedy=finding.remedy or "", **fields).rstrip())
-    return "\n".join(_clean([*lines, *report.notes]))
-
-
-def _clean(lines: Sequence[str]) -> list[str]:
-    """Values from outside must not move the cursor of a terminal."""
-    return ["".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in line) for line in lines]
+    return printable([*lines, *report.notes])
 
 
 def _html(report: _Report) -> str:

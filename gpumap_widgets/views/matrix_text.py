@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from ..certainty import Certainty
 from ..explanation import clip
 from ..job_findings import numbered
-from ..texts import say
+from ..texts import one_line, say
 from .matrix import HIDDEN, OUTSIDE, SEES, UNUSABLE, USES, Block, Cell, Line, Matrix
-from .plain import one_line
 
 SIGNS = {USES: "*", SEES: " ", HIDDEN: "-", OUTSIDE: "/", UNUSABLE: "!"}
 """What a GPU is to a worker, as one character; the legend has the word."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..texts import one_line, safe_text
+
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell; columns that are empty throughout are left out."""
@@ -13,11 +15,6 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def one_line(text: str) -> str:
-    """Control characters of pasted text must not move the cursor of a terminal."""
-    return "".join(c if c.isprintable() else "�" for c in text)
-
-
-def one_line_each(lines: Sequence[str]) -> list[str]:
-    """The same for texts that have lines of their own."""
-    return ["\n".join(one_line(part) for part in line.split("\n")) for line in lines]
+def printable(lines: Sequence[str]) -> str:
+    """Lines in which nothing moves the cursor of a terminal."""
+    return safe_text("\n".join(lines))

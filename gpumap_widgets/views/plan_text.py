@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..planning.data_parallel import DataParallelPlan
 from ..planning.tasks import TaskPlan
 from ..texts import say
-from .plain import grid
+from .plain import grid, printable
 from .plan_rows import TASK_COLUMNS, WAY_COLUMNS, WORKER_COLUMNS, task_row, way_rows, worker_rows
-from .text import printable, short_uuid
+from .text import short_uuid
 
 
 def plan_text(plan: DataParallelPlan) -> str:

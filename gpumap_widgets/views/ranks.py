@@ -10,7 +10,7 @@ from ..mapping import SEVERITIES, Finding
 from ..ranks.report import RanksReport, several_hosts
 from ..ranks.row import RankRow
 from ..texts import say
-from .plain import grid, one_line_each
+from .plain import grid, printable
 from .rows import memory_text
 from .text import number, short_uuid
 
@@ -29,7 +29,7 @@ def ranks_text(report: RanksReport) -> str:
     names = ("worker", "host", "local_rank", "pid", "visible", "order", "uses", "nvml_index", "name", "pci", "uuid")
     head = [say(f"column.{name}") for name in (*names, "memory", "told_by")]
     rows = _rank_rows(report)
-    return "\n".join(one_line_each([title, *([grid(head, rows)] if rows else []), *findings_text(report.findings)]))
+    return printable([title, *([grid(head, rows)] if rows else []), *findings_text(report.findings)])
 
 
 def _rank_rows(report: RanksReport) -> list[list[str]]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..explanation import clip, stop_reason
 from ..job_findings import named, worker_name
 from ..mapping import Comparison, Prediction, Process
 from ..scenario import CUDA_VISIBLE_DEVICES
-from ..texts import say
+from ..texts import one_line, say
 from ..topology import Topology
 from .matrix import matrix
 from .matrix_text import matrix_text
-from .plain import grid, one_line, one_line_each
+from .plain import grid, printable
 from .rows import Row, certainty_text, memory_text, prediction_rows, sentence
 
 _SHORT_UUID = 12
@@ -65,7 +63,7 @@ def prediction_text(prediction: Prediction) -> str:
             rows = [_cells(row) for row in prediction_rows(prediction)]
             if rows:
                 lines.append(grid([say(f"column.{name}") for name in names], rows))
-    return "\n".join(one_line_each(lines))
+    return printable(lines)
 
 
 def _marked_lists(prediction: Prediction) -> list[str]:
@@ -90,11 +88,6 @@ def marked_list(process: Process) -> list[str]:
     said = say("tokens.empties" if stop.empties else "tokens.stop", token=clip(token.text), why=stop_reason(process))
     under = " " * (len(head) + token.start - start) + "^" * max(1, min(len(token.text), _WIDTH // 2))
     return [head + shown, f"{under} {one_line(said)}"]
-
-
-def printable(lines: Sequence[str]) -> str:
-    """Lines in which nothing moves the cursor of a terminal."""
-    return "\n".join(one_line_each(lines))
 
 
 def _cells(row: Row) -> list[str]:
@@ -123,4 +116,4 @@ def comparison_text(comparison: Comparison) -> str:
         said = [own[name].verdict if name in own else "" for name in names]
         rows.append([number(edge.rank), f"cuda:{edge.ordinal}", foretold, seen, *said])
     lines = [f"{comparison.verdict}: {comparison.reason}"]
-    return "\n".join(one_line_each([*lines, grid(head, rows)] if rows else lines))
+    return printable([*lines, grid(head, rows)] if rows else lines)
